@@ -44,7 +44,9 @@ fn build_library(profile_folder: &Path, place: &Path) -> Result<(), String> {
     for sources in LIBRARY_SOURCES {
         println!("cargo::rerun-if-changed={sources}");
     }
-    let target = env::var("TARGET").map_err(|error| error.to_string())?;
+    // A program that is linked with musl contains the library for glibc: it preloads the library into programs of the
+    // distribution, which use glibc.
+    let target = env::var("TARGET").map_err(|error| error.to_string())?.replace("-musl", "-gnu");
     let cargo = env::var_os("CARGO").ok_or("cargo sets CARGO")?;
     let folder = profile_folder.join("preload-library");
     let mut command = Command::new(cargo);

@@ -7,7 +7,8 @@
 //!
 //! A line `<!-- figures: TABLES -->` before a paragraph or list names the tables, by their files, that contain its
 //! figures. A line `<!-- derived: FIGURES -->` lists figures that a person computed from tables, such as sums. A test
-//! fails if the paragraph contains any other figure, so that a new measurement shows which sentences must change.
+//! fails if the paragraph contains any other figure, so that a new measurement shows which sentences must change. In
+//! the README, a table is named as `PAGE/TABLE`, and `PAGE.md` names the figures in the text of a page.
 
 use freehold_report::markdown::wrapped;
 
@@ -184,6 +185,15 @@ pub(crate) mod tests {
             let missing = missing_figures(&text, |stem| table(&format!("data/{name}/{stem}.csv")));
             assert!(missing.is_empty(), "{name}.md: {missing:?}");
         }
+    }
+
+    #[test]
+    fn figures_in_the_readme_occur_in_tables_and_pages() {
+        let missing = missing_figures(&read("../../README.md"), |name| match name.strip_suffix(".md") {
+            Some(_) => DataTable::new(["text"], [row(&[&read(name)])]),
+            None => table(&format!("data/{name}.csv")),
+        });
+        assert!(missing.is_empty(), "README.md: {missing:?}");
     }
 
     #[test]

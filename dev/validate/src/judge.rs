@@ -6,7 +6,7 @@ use freehold_replay::report::fidelity::FidelityRow;
 use freehold_replay::{Conditions, PreparedReplay, ReclaimMode, Setting};
 use freehold_report::number::change;
 use freehold_stats::samples::{self, Comparison, Sample, Scale};
-use freehold_stats::verdict::Direction;
+use freehold_stats::verdict::{Direction, EVENTS_MIN};
 use freehold_trace::recording::Recording;
 
 use crate::error::Error;
@@ -17,6 +17,8 @@ use crate::failures::Failures;
 pub(crate) struct Runs {
     /// Name of each row, the kernel's values, and the engine's values, run by run.
     pub(crate) rows: Vec<(String, Sample, Sample)>,
+    /// Names of rows with too few events: on average fewer than [`EVENTS_MIN`] in the kernel and in the engine.
+    few: Vec<String>,
     /// Requests that failed.
     pub(crate) failures: Failures,
 }
@@ -25,9 +27,15 @@ impl Runs {
     /// Collects the results of `recordings` recordings. Rows that are missing in some recordings are left out, because
     /// their spread would be meaningless.
     fn new((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
-        let whole = rows.into_iter().filter(|(_, kernel, _)| kernel.len() == recordings);
-        let rows = whole.map(|(name, kernel, engine)| (name, Sample::new(kernel), Sample::new(engine))).collect();
-        Runs { rows, failures }
+        let few = rows.iter().filter(|row| row.has_few_events()).map(|row| row.name.clone()).collect();
+        let whole = rows.into_iter().filter(|row| row.kernel.len() == recordings);
+        let rows = whole.map(|row| (row.name, Sample::new(row.kernel), Sample::new(row.engine))).collect();
+        Runs { rows, few, failures }
+    }
+
+    /// Returns whether the row with this name has too few events for its error to mean anything.
+    pub(crate) fn has_few_events(&self, name: &str) -> bool {
+        self.few.iter().any(|few| few == name)
     }
 
     /// Returns the row with this name.
@@ -63,8 +71,25 @@ pub(crate) struct Way<'w> {
 /// Replay under the rules and settings of the recorded kernel.
 pub(crate) const AS_RECORDED: Way<'static> = Way { policy: None, settings: &[] };
 
-/// Rows in the order in which they first occur, with one value per run.
-type Rows = Vec<(String, Vec<f64>, Vec<f64>)>;
+/// Rows in the order in which they first occur.
+type Rows = Vec<RowValues>;
+
+/// Values of a row, one per run.
+#[derive(Default)]
+struct RowValues {
+    name: String,
+    kernel: Vec<f64>,
+    engine: Vec<f64>,
+    /// Numbers of events behind the kernel's and the engine's value, of the runs that have them.
+    events: Vec<[f64; 2]>,
+}
+
+impl RowValues {
+    fn has_few_events(&self) -> bool {
+        let sums = self.events.iter().fold([0.0, 0.0], |sums, events| [sums[0] + events[0], sums[1] + events[1]]);
+        sums.into_iter().all(|sum| sum < EVENTS_MIN * self.events.len() as f64)
+    }
+}
 
 /// Replays each recording in each of these ways. Each recording is read once.
 ///
@@ -90,10 +115,36 @@ pub(crate) fn replay<const WAYS: usize>(
 }
 
 fn add(rows: &mut Rows, row: FidelityRow) {
-    let at = rows.iter().position(|(name, ..)| *name == row.measure.name()).unwrap_or_else(|| {
-        rows.push((row.measure.name().to_owned(), Vec::new(), Vec::new()));
+    let name = row.measure.name();
+    let at = rows.iter().position(|known| known.name == name).unwrap_or_else(|| {
+        rows.push(RowValues { name: name.to_owned(), ..RowValues::default() });
         rows.len() - 1
     });
-    rows[at].1.push(row.recorded);
-    rows[at].2.push(row.replayed);
+    rows[at].kernel.push(row.recorded);
+    rows[at].engine.push(row.replayed);
+    rows[at].events.extend(row.events);
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_replay::report::fidelity::FidelityMeasure;
+
+    use super::*;
+
+    #[test]
+    fn rows_with_few_events_on_both_sides_are_known() {
+        let mut rows = Rows::new();
+        for (measure, kernel, engine, events) in [
+            (FidelityMeasure::AllocStalls, 4.0, 19.0, Some([4.0, 19.0])),
+            (FidelityMeasure::FallbackSteals, 100.0, 0.0, Some([100.0, 0.0])),
+            (FidelityMeasure::FreePages, 4.0, 4.0, None),
+        ] {
+            for _ in 0..2 {
+                add(&mut rows, FidelityRow::new(measure, kernel, engine, None).with_events(events));
+            }
+        }
+        let runs = Runs::new((rows, Failures::default()), 2);
+        let few = ["allocstall", "fallback_steals", "free_pages"].map(|name| runs.has_few_events(name));
+        assert_eq!((runs.rows.len(), few), (3, [true, false, false]));
+    }
 }

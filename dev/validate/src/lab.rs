@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use freehold_boot::{Accelerator, Guest, Interrupts, Series, Store, Tools, Workload, prepare};
+use freehold_boot::{Accelerator, Guest, Interrupts, Program, Series, Store, Tools, Workload, prepare};
 use freehold_report::parallel::run_all;
 use freehold_report::progress::Progress;
 
@@ -73,7 +73,7 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// Returns an error if a tool is missing.
     pub(crate) fn open(args: &'a Args) -> Result<Lab<'a>, Error> {
-        let tools = Tools::find(args.freehold.clone())?;
+        let tools = Tools::find(args.freehold.clone(), &Program::TO_FETCH)?;
         Ok(Lab { args, tools, interrupts: Interrupts::listen()?, kernels: Store::for_user()? })
     }
 

@@ -10,7 +10,7 @@ use crate::cell::{Cell, Half};
 use crate::judge::Runs;
 use crate::table::NamedTable;
 
-/// Rows of the tables, with their names for readers.
+/// Rows of the tables, with their names for readers. Predictions are judged in these rows.
 pub(crate) const ROWS: [(&str, &str); 19] = [
     ("blocks_taken", "blocks taken"),
     ("blocks_drained", "blocks drained"),
@@ -33,6 +33,23 @@ pub(crate) const ROWS: [(&str, &str); 19] = [
     ("pgmigrate_success", "pages moved"),
 ];
 
+/// Rows by mechanism: parts of some rows above. They are shown in the tables of errors only.
+const MECHANISM_ROWS: [(&str, &str); 13] = [
+    ("allocstall_costly_ready", "direct reclaims above order 3, ready for compaction"),
+    ("allocstall_costly", "direct reclaims above order 3, with reclaim"),
+    ("allocstall_small", "direct reclaims of orders 0 to 3"),
+    ("pgscan_costly", "pages scanned above order 3"),
+    ("pgscan_small", "pages scanned for orders 0 to 3"),
+    ("pgsteal_costly", "pages reclaimed above order 3"),
+    ("pgsteal_small", "pages reclaimed for orders 0 to 3"),
+    ("requests_huge_first", "first requests of huge-page faults"),
+    ("requests_huge_second", "second requests of huge-page faults"),
+    ("failures_no_reclaim", "failures of requests that may not reclaim"),
+    ("failures_huge_first", "failures of first requests"),
+    ("failures_huge_second", "failures of second requests"),
+    ("failures_other", "failures of other requests"),
+];
+
 /// Cell, and the results of its runs.
 #[derive(Debug)]
 pub(crate) struct CellResult {
@@ -46,6 +63,10 @@ impl CellResult {
     fn row(&self, name: &str) -> Option<(&Sample, &Sample)> {
         self.runs.as_ref().ok()?.row(name)
     }
+
+    fn has_few_events(&self, name: &str) -> bool {
+        self.runs.as_ref().is_ok_and(|runs| runs.has_few_events(name))
+    }
 }
 
 /// Errors of a row over all cells of a half.
@@ -56,14 +77,16 @@ struct Summary {
     within: usize,
     /// Cells in which the kernel's value is zero and the engine's value is not.
     invented: usize,
+    /// Cells with too few events on both sides, which have no error.
+    few: usize,
 }
 
 /// Returns the table of errors of one half.
 pub(crate) fn errors(judged: &[CellResult], half: Half) -> NamedTable {
     let of_half: Vec<&CellResult> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
-    let rows = ROWS.iter().filter_map(|(row, name)| {
+    let rows = ROWS.iter().chain(&MECHANISM_ROWS).filter_map(|(row, name)| {
         let summary = summarize(&of_half, row);
-        (summary.errors.len() + summary.invented > 0).then(|| line(name, summary))
+        (summary.errors.len() + summary.invented + summary.few > 0).then(|| line(name, summary))
     });
     let head = [
         "row",
@@ -74,6 +97,7 @@ pub(crate) fn errors(judged: &[CellResult], half: Half) -> NamedTable {
         "kernel's spread",
         "within the spread",
         "in the engine only",
+        "too few events",
     ];
     let name = match half {
         Half::HeldOut => "held-out",
@@ -83,9 +107,13 @@ pub(crate) fn errors(judged: &[CellResult], half: Half) -> NamedTable {
 }
 
 fn summarize(judged: &[&CellResult], row: &str) -> Summary {
-    let mut summary = Summary { errors: Vec::new(), worst: None, spreads: Vec::new(), within: 0, invented: 0 };
+    let mut summary = Summary { errors: Vec::new(), worst: None, spreads: Vec::new(), within: 0, invented: 0, few: 0 };
     for judged in judged {
         let Some((kernel, engine)) = judged.row(row) else { continue };
+        if judged.has_few_events(row) {
+            summary.few += usize::from(kernel.mean + engine.mean > 0.0);
+            continue;
+        }
         if kernel.mean == 0.0 {
             summary.invented += usize::from(engine.mean != 0.0);
             continue;
@@ -115,6 +143,7 @@ fn line(name: &str, mut summary: Summary) -> Vec<String> {
         format_median(&mut summary.spreads),
         format!("{} of {cells}", summary.within),
         summary.invented.to_string(),
+        summary.few.to_string(),
     ]
 }
 

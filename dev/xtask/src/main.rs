@@ -1,5 +1,5 @@
-//! Tasks of the project's developers: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `boot`, `weigh`, `findings`,
-//! `oracle`.
+//! Tasks of the project's developers: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `boot`, `weigh`, `package`,
+//! `findings`, `readme`, `oracle`.
 //!
 //! The tasks automate checks that a person could forget and sequences of many commands. Nothing in the product depends
 //! on this package. Start reading at the task of interest:
@@ -10,6 +10,8 @@
 //! - [`mutants`] makes deliberate mistakes in the core and reports those that no test notices.
 //! - [`baremetal`] boots the kernel in the tree.
 //! - [`weigh`] measures how much of the engine's code a kernel contains.
+//! - [`readme`] checks the README.
+//! - [`package`] builds the packages that users install.
 //! - [`programs`] runs the programs that write pages from measurements.
 
 mod baremetal;
@@ -18,7 +20,9 @@ mod command;
 mod error;
 mod mutants;
 mod nightly;
+mod package;
 mod programs;
+mod readme;
 mod stage;
 mod tidy;
 mod weigh;
@@ -50,8 +54,12 @@ enum Task {
     Boot(baremetal::Args),
     /// Measure how much of the engine's code is in a kernel that uses it.
     Weigh,
+    /// Build packages: published libraries, a static command, a Debian package, a Python wheel.
+    Package(package::Args),
     /// Write the pages of docs/findings from simulations and timings.
     Findings(programs::Args),
+    /// Check the README: its figures against the committed data, and its examples against the program.
+    Readme(readme::Args),
     /// Compare the engine with real kernels, booted in QEMU: the suite, predictions, and their page.
     Oracle(programs::Args),
 }
@@ -59,12 +67,14 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Tidy => tidy::run(),
-        Task::Ci(args) => stage::run("ci", &ci::STAGES, &args),
-        Task::Nightly(args) => stage::run("nightly", &nightly::STAGES, &args),
+        Task::Ci(args) => stage::run(&ci::RUN, &args),
+        Task::Nightly(args) => stage::run(&nightly::RUN, &args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Boot(args) => baremetal::run(&args),
         Task::Weigh => weigh::run(),
+        Task::Package(args) => package::run(&args),
         Task::Findings(args) => programs::findings(&args),
+        Task::Readme(args) => readme::run(&args),
         Task::Oracle(args) => programs::oracle(&args),
     };
     match outcome {

@@ -1,9 +1,10 @@
 //! Stages: the steps of the gate and of the nightly run, executed one after the other.
 //!
 //! A stage has a name, a summary, a budget and a function. The runner prints a line when a stage starts, and a line
-//! with its time when it ends. The first stage that fails stops the run with an exit code other than zero. A stage is
-//! skipped, with a reason, if this machine lacks something that it needs. A summary at the end lists the stages that
-//! ran. A stage that takes longer than its budget only causes a warning, because time depends on the machine.
+//! with its time when it ends. The first stage that fails stops the gate; the nightly run continues with the next
+//! stage. Both then end with an exit code other than zero. A stage is skipped, with a reason, if this machine lacks
+//! something that it needs. A summary at the end lists the stages that ran. A stage that takes longer than its budget
+//! only causes a warning, because time depends on the machine.
 
 use std::time::{Duration, Instant};
 
@@ -44,11 +45,32 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-/// Runs the stages that `args` select from `stages`. `task` is the name of the whole run in the output.
+/// A run of stages.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Name of the run in the output.
+    pub(crate) task: &'static str,
+    /// All stages in their order.
+    pub(crate) stages: &'static [Stage],
+    /// What happens after a stage that failed.
+    pub(crate) after_failure: AfterFailure,
+}
+
+/// Continuation of a run after a stage that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterFailure {
+    /// The run ends, so that its user hears of the failure early.
+    Stop,
+    /// The next stage runs, so that one run reports all failures.
+    Continue,
+}
+
+/// Runs the stages that `args` select.
 ///
 /// # Errors
 /// Returns the error of the first stage that fails, or [`Error::Usage`] if a selected stage does not exist.
-pub(crate) fn run(task: &str, stages: &'static [Stage], args: &Args) -> Result<(), Error> {
+pub(crate) fn run(run: &Run, args: &Args) -> Result<(), Error> {
+    let Run { task, stages, after_failure } = *run;
     if args.list {
         for stage in stages {
             println!("{:<9} {:>5} s  {}", stage.name, stage.budget, stage.summary);
@@ -56,7 +78,13 @@ pub(crate) fn run(task: &str, stages: &'static [Stage], args: &Args) -> Result<(
         return Ok(());
     }
     let mut report = Vec::new();
-    let outcome = selected(stages, &args.only)?.into_iter().try_for_each(|stage| perform(task, stage, &mut report));
+    let mut outcome = Ok(());
+    for stage in selected(stages, &args.only)? {
+        outcome = outcome.and(perform(task, stage, &mut report));
+        if outcome.is_err() && after_failure == AfterFailure::Stop {
+            break;
+        }
+    }
     println!("\n{task}: summary");
     for line in &report {
         println!("  {line}");
@@ -106,6 +134,8 @@ fn result_line(stage: &Stage, outcome: &Result<Outcome, Error>, time: Duration) 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
     use super::*;
 
     static STAGES: [Stage; 2] = [
@@ -118,6 +148,24 @@ mod tests {
         let sentence = selected(&STAGES, &["clipy".to_owned()]).unwrap_err().to_string();
         assert!(sentence.contains("`clipy`") && sentence.contains("fmt, clippy"), "{sentence}");
         assert_eq!(selected(&STAGES, &[]).unwrap().len(), STAGES.len());
+    }
+
+    #[test]
+    fn nightly_run_continues_after_a_failure_and_returns_it() {
+        static RAN: AtomicU32 = AtomicU32::new(0);
+        static STAGES: [Stage; 2] = [
+            Stage { name: "miri", summary: "fails", budget: 10, run: || Err(Error::Failed("no".to_owned())) },
+            Stage { name: "loom", summary: "counts its runs", budget: 10, run: count },
+        ];
+        fn count() -> Result<Outcome, Error> {
+            RAN.fetch_add(1, Relaxed);
+            Ok(Outcome::Passed)
+        }
+        let args = Args { only: Vec::new(), list: false };
+        assert!(run(&Run { task: "ci", stages: &STAGES, after_failure: AfterFailure::Stop }, &args).is_err());
+        assert_eq!(RAN.load(Relaxed), 0);
+        assert!(run(&Run { task: "nightly", stages: &STAGES, after_failure: AfterFailure::Continue }, &args).is_err());
+        assert_eq!(RAN.load(Relaxed), 1);
     }
 
     #[test]

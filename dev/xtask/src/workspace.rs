@@ -56,10 +56,8 @@ pub(crate) fn files() -> Result<Vec<PathBuf>, Error> {
 ///
 /// # Errors
 /// Returns an error if there is no such manifest.
-pub(crate) fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error> {
-    let path = root.join("Cargo.toml");
-    let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
-    let mut manifest: toml::Table = text.parse().map_err(unreadable)?;
+pub(crate) fn manifest_of(root: &Path, members: &[String]) -> Result<String, Error> {
+    let mut manifest = read_manifest(root)?;
     let table = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
     let workspace = table.ok_or_else(|| unreadable("it does not describe a workspace"))?;
     workspace.insert("members".to_owned(), members.to_vec().into());
@@ -67,7 +65,61 @@ pub(crate) fn manifest_of(root: &Path, members: &[&str]) -> Result<String, Error
     toml::to_string(&manifest).map_err(unreadable)
 }
 
+/// Returns the given members of the workspace in `root`, followed by every other member that they depend on. Follows
+/// dependencies that a member inherits from the workspace.
+///
+/// # Errors
+/// Returns an error if the manifest of the workspace or of one of these members cannot be read.
+pub(crate) fn with_dependencies(root: &Path, members: &[&str]) -> Result<Vec<String>, Error> {
+    let workspace = read_manifest(root)?;
+    let folders = workspace.get("workspace").and_then(|table| table.get("dependencies"));
+    let mut found: Vec<String> = members.iter().map(ToString::to_string).collect();
+    let mut next = 0;
+    while let Some(member) = found.get(next) {
+        let manifest = read_manifest(&root.join(member))?;
+        let tables = ["dependencies", "dev-dependencies", "build-dependencies"].map(|kind| manifest.get(kind));
+        let names = tables.into_iter().flatten().filter_map(toml::Value::as_table).flat_map(toml::Table::keys);
+        for name in names {
+            let folder = folders.and_then(|all| all.get(name)).and_then(|one| one.get("path"));
+            match folder.and_then(toml::Value::as_str) {
+                Some(folder) if !found.iter().any(|known| known == folder) => found.push(folder.to_owned()),
+                _ => {}
+            }
+        }
+        next += 1;
+    }
+    Ok(found)
+}
+
+/// Reads the manifest in a folder.
+fn read_manifest(folder: &Path) -> Result<toml::Table, Error> {
+    let path = folder.join("Cargo.toml");
+    fs::read_to_string(&path).map_err(on_file("read", &path))?.parse().map_err(unreadable)
+}
+
 /// Returns the error of a manifest that cannot be read.
 fn unreadable<E: std::fmt::Display>(error: E) -> Error {
     Error::Failed(format!("cannot read Cargo.toml: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_dependencies;
+
+    #[test]
+    fn members_are_followed_by_all_they_depend_on() {
+        let root = tempfile::tempdir().unwrap();
+        let files = [
+            ("", "[workspace.dependencies]\nb = { path = \"b\" }\nc = { path = \"lower/c\" }\nd = { path = \"d\" }\n"),
+            ("a", "[dependencies]\nfar = \"1\"\n[dev-dependencies]\nb.workspace = true\n"),
+            ("b", "[dependencies]\nc.workspace = true\n"),
+            ("lower/c", "[dependencies]\nb.workspace = true\n"),
+        ];
+        for (folder, manifest) in files {
+            std::fs::create_dir_all(root.path().join(folder)).unwrap();
+            std::fs::write(root.path().join(folder).join("Cargo.toml"), manifest).unwrap();
+        }
+        assert_eq!(with_dependencies(root.path(), &["a"]).unwrap(), ["a", "b", "lower/c"]);
+        assert!(with_dependencies(root.path(), &["d"]).is_err(), "the manifest of d is missing");
+    }
 }

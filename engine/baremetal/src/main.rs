@@ -9,6 +9,7 @@
 //! scenes      the tests, one file each: all CPUs at once, while timer interrupts allocate at any point
 //! ```
 //!
+//! `arch` uses no other module: at boot and in interrupts it calls functions of this file.
 //! [`hardware`], [`promises`] and [`memory`] contain everything that a kernel needs. The kernel boots in an emulator,
 //! prints its results line by line, and ends with an exit code: `cargo run --release` in this directory, or
 //! `cargo xtask boot` for all processors.
@@ -33,6 +34,7 @@ mod together;
 use core::panic::PanicInfo;
 
 use console::say;
+use hardware::KERNEL;
 
 /// Runs on the first CPU with the loader's memory map. Interrupts are off.
 fn main(map: impl Iterator<Item = freehold::kernel::Region> + Clone) -> ! {
@@ -41,6 +43,28 @@ fn main(map: impl Iterator<Item = freehold::kernel::Region> + Clone) -> ! {
     say!("{cpus} CPUs, {}", if cfg!(debug_assertions) { "checked build" } else { "release build" });
     scenes::play();
     arch::exit(arch::Outcome::Passed)
+}
+
+/// Runs on each further CPU after its start. Interrupts are off.
+fn main_of_further_cpu() -> ! {
+    together::serve()
+}
+
+/// Handles a tick that came at this address. Returns the timer count until the next tick.
+fn handle_tick(address: usize) -> u32 {
+    interrupts::tick(address)
+}
+
+/// Answers the calls of all allocators in the interrupt of a call.
+fn answer_calls() {
+    KERNEL.answer();
+    scenes::answer();
+}
+
+/// Records that the processor single-stepped at this address with interrupts on.
+#[cfg(target_arch = "x86_64")]
+fn note_stop(address: usize) {
+    interrupts::STOPS_AT.insert(address);
 }
 
 /// Prints the panic and ends the emulator.

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::base::ZoneKind;
+use crate::base::{Order, ZoneKind};
 use crate::platform::probe::{Compactor, ServedFrom};
 use crate::platform::{CompactResult, Event, Migrated, Probe, Reclaimer};
 
@@ -134,6 +134,20 @@ counters! {
     allocstall_normal,
     /// Direct reclaims of requests that may use every zone.
     allocstall_movable,
+    /// Direct reclaims for orders above 3 that scanned nothing, since every zone was ready for compaction.
+    reclaims_costly_ready,
+    /// Other direct reclaims for orders above 3.
+    reclaims_costly,
+    /// Direct reclaims for orders 0 to 3.
+    reclaims_small,
+    /// Pages that the platform scanned in direct reclaim for orders above 3.
+    pgscan_costly,
+    /// Pages that the platform scanned in direct reclaim for orders 0 to 3.
+    pgscan_small,
+    /// Pages that the platform freed in direct reclaim for orders above 3.
+    pgsteal_costly,
+    /// Pages that the platform freed in direct reclaim for orders 0 to 3.
+    pgsteal_small,
     /// Pages that the platform scanned for kswapd.
     pgscan_kswapd,
     /// Pages that the platform scanned in direct reclaim.
@@ -209,6 +223,7 @@ impl<C: Counter> Probe for Counters<C> {
             Event::Migrate { answer: Migrated::Refused, .. } => add(&self.migrations_refused, 1),
             Event::HighAtomicServed { from, .. } => add(self.served(from), 1),
             Event::DirectReclaim { highest } => add(self.stalls(highest), 1),
+            Event::DirectReclaimEnd { order, pages, scanned } => self.count_direct(order, pages, scanned),
             Event::Reclaim { by, pages, scanned } => self.count_reclaim(by, pages, scanned),
             Event::KswapdRun { .. } => add(&self.pageoutrun, 1),
             Event::KcompactdRun { .. } => add(&self.compact_daemon_wake, 1),
@@ -246,6 +261,17 @@ impl<C: Counter> Counters<C> {
         }
     }
 
+    fn count_direct(&self, order: Order, pages: u64, scanned: u64) {
+        let (reclaims, scan, steal) = match (order > Order::COSTLY, scanned + pages) {
+            (true, 0) => (&self.reclaims_costly_ready, &self.pgscan_costly, &self.pgsteal_costly),
+            (true, _) => (&self.reclaims_costly, &self.pgscan_costly, &self.pgsteal_costly),
+            (false, _) => (&self.reclaims_small, &self.pgscan_small, &self.pgsteal_small),
+        };
+        add(reclaims, 1);
+        scan.add(scanned);
+        steal.add(pages);
+    }
+
     fn count_reclaim(&self, by: Reclaimer, pages: u64, scanned: u64) {
         let (scan, steal) = match by {
             Reclaimer::Direct => (&self.pgscan_direct, &self.pgsteal_direct),
@@ -268,7 +294,7 @@ impl<C: Counter> Counters<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn};
+    use crate::base::{CpuId, MigrateType, NodeId, Pfn};
     use crate::platform::Promise;
 
     const ORDER: Order = Order::ZERO;
@@ -336,6 +362,14 @@ mod tests {
             (ZoneKind::Movable, Counts { allocstall_movable: 1, ..none }),
         ] {
             assert_eq!(counted(Event::DirectReclaim { highest }), counts);
+        }
+        for (order, pages, scanned, counts) in [
+            (9, 0, 0, Counts { reclaims_costly_ready: 1, ..none }),
+            (4, 3, 7, Counts { reclaims_costly: 1, pgscan_costly: 7, pgsteal_costly: 3, ..none }),
+            (3, 3, 7, Counts { reclaims_small: 1, pgscan_small: 7, pgsteal_small: 3, ..none }),
+            (0, 0, 0, Counts { reclaims_small: 1, ..none }),
+        ] {
+            expect(Event::DirectReclaimEnd { order: Order::new(order), pages, scanned }, counts);
         }
         for (by, counts) in [
             (Reclaimer::Direct, Counts { pgsteal_direct: 3, pgscan_direct: 7, ..none }),

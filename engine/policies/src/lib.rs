@@ -12,6 +12,6 @@ mod rules;
 mod tables;
 
 pub use choice::{Choice, Field, Number, Set};
-pub use parse::{NamedPolicy, ON, PolicyError, baseline, choices, hint, parse};
+pub use parse::{NamedPolicy, ON, PolicyError, baseline, choices, describe, hint, parse};
 pub use rules::RULES;
 pub use tables::{BASELINE, BEST, FIELDS, NUMBERS, SETS, SWITCHES};

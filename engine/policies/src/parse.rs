@@ -11,6 +11,13 @@ pub const ON: &str = "on";
 /// Minimum similarity of a word to a name (Jaro-Winkler, 0 to 1) for the name to be suggested.
 const LIKENESS_MIN: f64 = 0.75;
 
+/// First kernel for which a set has the nearest rules, the latest first. The first set is the nearest for older kernels.
+/// `freehold_trace::kernel` has the same table for recorded kernels; a test of the command compares the two.
+const NEAREST_KERNELS: [((u32, u32), &str); 3] =
+    [((7, 3), "linux-7.3"), ((7, 2), "linux-7.2"), ((6, 16), "linux-6.18")];
+/// Largest minor number of a release before Linux 7.
+const LAST_MINOR: u32 = 20;
+
 /// A policy and the text that it was parsed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedPolicy {
@@ -98,9 +105,52 @@ pub fn parse(text: &str) -> Result<NamedPolicy, PolicyError> {
     Ok(NamedPolicy { name: text.to_owned(), policy })
 }
 
+/// Describes a policy in a few words: the effect of its one choice, or its set; `None` if it makes several choices.
+pub fn describe(policy: &str) -> Option<&'static str> {
+    let mut parts = policy.split(',').filter(|part| !part.starts_with("on="));
+    let set = parts.next()?;
+    let about = match (parts.next(), parts.next()) {
+        (None, _) => SETS.iter().find(|known| known.name == set)?.about,
+        (Some(change), None) => {
+            let (name, value) = change.split_once('=')?;
+            let field = fields().find(|field| field.name == name)?;
+            field.choices.iter().find(|choice| choice.name == value)?.about
+        }
+        (Some(_), Some(_)) => return None,
+    };
+    about.split(';').next()
+}
+
 fn find_set(name: &str) -> Result<&'static Set, PolicyError> {
     let named = SETS.iter().find(|set| set.name == name);
-    named.ok_or_else(|| PolicyError::Set { name: name.to_owned(), hint: hint(name, SETS.iter().map(|set| set.name)) })
+    named.ok_or_else(|| PolicyError::Set { name: name.to_owned(), hint: set_hint(name) })
+}
+
+/// Suggests a set for a name that names none: a set with this change, or the set of the nearest kernel, or the most
+/// similar name.
+fn set_hint(name: &str) -> String {
+    let change = format!("{BASELINE},{name}");
+    if parse(&change).is_ok() {
+        return format!("perhaps `{change}` is meant");
+    }
+    match kernel_version(name).map(nearest_kernel) {
+        Some(kernel) => format!("the nearest kernel is `{kernel}`"),
+        None => hint(name, SETS.iter().map(|set| set.name)),
+    }
+}
+
+/// Returns the set whose rules are nearest to this kernel's.
+fn nearest_kernel(version: (u32, u32)) -> &'static str {
+    NEAREST_KERNELS.iter().find(|(from, _)| version >= *from).map_or(BASELINE, |(_, set)| set)
+}
+
+/// Returns the version in `linux-MAJOR.MINOR`, also without `linux-` or MINOR, and with `v` or a patch level; `None` if
+/// there was no such release, so that digits in a wrong order are treated as a misspelled name.
+fn kernel_version(name: &str) -> Option<(u32, u32)> {
+    let release = name.strip_prefix("linux-").unwrap_or(name);
+    let mut numbers = release.strip_prefix('v').unwrap_or(release).split('.').map(str::parse);
+    let (major, minor) = (numbers.next()?.ok()?, numbers.next().unwrap_or(Ok(0)).ok()?);
+    (major >= 7 || minor <= LAST_MINOR).then_some((major, minor))
 }
 
 /// Returns the policy `linux-6.12`, the kernel that other policies are compared with.
@@ -216,7 +266,16 @@ mod tests {
     #[test]
     fn typo_errors_suggest_the_nearest_name() {
         for (text, near) in [
-            ("linux-6.21", "`linux-6.12`"),
+            ("linux-6.21", "perhaps `linux-6.12` is meant"),
+            ("linux-7.0", "the nearest kernel is `linux-6.18`"),
+            ("linux-6.12.118", "the nearest kernel is `linux-6.12`"),
+            ("linux-5.10", "the nearest kernel is `linux-6.12`"),
+            ("linux-v6.18", "the nearest kernel is `linux-6.18`"),
+            ("linux-9", "the nearest kernel is `linux-7.3`"),
+            ("6.12", "the nearest kernel is `linux-6.12`"),
+            ("freehold,on=7.0", "the nearest kernel is `linux-6.18`"),
+            ("pcp.batch=31", "perhaps `linux-6.12,pcp.batch=31` is meant"),
+            ("linux6.18", "`linux-6.18`"),
             ("freehodl", "`freehold`"),
             ("linux-6.12,pcpp=merge", "`pcp`"),
             ("linux-6.12,pcp=mergge", "`merge`"),
@@ -276,13 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn readme_lists_the_choices_of_freehold() {
+    fn overview_of_policies_lists_the_choices_of_freehold() {
         let (linux, freehold) = (choices(&Policy::LINUX_6_12), choices(&Policy::FREEHOLD));
         let own: Vec<&str> = freehold.split(',').filter(|part| linux.split(',').all(|other| other != *part)).collect();
         assert_eq!(parse(&format!("{BASELINE},{}", own.join(","))).unwrap().policy, Policy::FREEHOLD);
-        let readme = include_str!("../../../README.md");
+        let overview = include_str!("../../../docs/policies/index.md");
         for part in own {
-            assert!(readme.contains(&format!("`{part}`")), "README.md lacks {part}");
+            assert!(overview.contains(&format!("`{part}`")), "docs/policies/index.md lacks {part}");
         }
     }
 

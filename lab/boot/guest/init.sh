@@ -76,8 +76,10 @@ delivery_port() {
 
 # Prints nothing, or the reason why the recorder failed.
 why_not() {
+    # The recorder passes on the status of its command, and writes the file only when the recording is complete.
+    [ ! -s "$recording" ] || return 0
     case "$1" in
-    0) [ -s "$recording" ] || echo "the recorder wrote no recording" ;;
+    0) echo "the recorder wrote no recording" ;;
     137) echo "the recorder was killed because the guest had no free memory; give more --memory" ;;
     130) echo "the recorder was interrupted in the guest" ;;
     *) echo "the recorder failed in the guest: $(tail -n 1 /tmp/recorder)" ;;

@@ -65,10 +65,8 @@ impl Debian {
     /// Downloads the current lists into `folder`.
     ///
     /// # Errors
-    /// When apt is not installed, has no Debian mirror, or cannot reach it.
+    /// When apt has no Debian mirror, or cannot reach it.
     pub(crate) fn read(folder: &Path) -> Result<Debian, Error> {
-        host::find("apt-get", "apt")?;
-        host::find("dpkg-deb", "dpkg")?;
         for part in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(part)).map_err(on_file("create", &folder.join(part)))?;
         }
@@ -134,8 +132,8 @@ impl Debian {
         to: &Path,
         prepare: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let home = to.parent().unwrap_or(to);
-        let temporary = tempfile::tempdir_in(home).map_err(on_file("create", home))?;
+        let parent = to.parent().unwrap_or(to);
+        let temporary = tempfile::tempdir_in(parent).map_err(on_file("create", parent))?;
         let (folder, root) = (temporary.path(), temporary.path().join("root"));
         host::text(self.apt("apt-get").arg("download").args(names).current_dir(folder))?;
         for entry in fs::read_dir(folder).map_err(on_file("read", folder))?.flatten() {

@@ -1,6 +1,6 @@
 //! Checks the file that the guest delivered: a recording gets its name only when it is complete.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -42,8 +42,6 @@ pub(crate) fn accept(file: &mut File, bytes: u64, out: &Path) -> Result<(), Erro
     let folder = folder_of(out)?;
     let mut part = tempfile::NamedTempFile::new_in(folder).map_err(on_file("create", folder))?;
     file.rewind().and_then(|()| io::copy(file, part.as_file_mut())).map_err(on_file("write", out))?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    fs::set_permissions(part.path(), mode).map_err(on_file("write", out))?;
     part.persist(out).map(drop).map_err(|error| on_file("write", out)(error.error))
 }
 
@@ -62,6 +60,7 @@ fn ends(file: &mut File) -> io::Result<(u64, [u8; 4], [u8; 4])> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
 
     use super::*;

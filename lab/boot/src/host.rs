@@ -10,9 +10,20 @@ use crate::error::Error;
 /// # Errors
 /// [`Error::Missing`] with the Debian package that contains it.
 pub(crate) fn find(program: &str, package: &str) -> Result<PathBuf, Error> {
-    which::which(program).map_err(|_| {
+    locate(program).ok_or_else(|| {
         Error::Missing(format!("booting a kernel needs `{program}`; install the Debian package {package}"))
     })
+}
+
+/// Returns the path of `program`: in the folders of PATH, or as known to the compiler, for a program that is part of it.
+pub(crate) fn locate(program: &str) -> Option<PathBuf> {
+    which::which(program).ok().or_else(|| find_compiler_program(program))
+}
+
+/// Finds a program that is part of a compiler. Its path is known only to the compiler.
+fn find_compiler_program(name: &str) -> Option<PathBuf> {
+    let printed = text(Command::new("gcc").arg(format!("-print-prog-name={name}"))).ok()?;
+    Some(PathBuf::from(printed.trim())).filter(|path| path.is_absolute())
 }
 
 /// Runs `command` and returns its stdout. Its stderr becomes part of the error.

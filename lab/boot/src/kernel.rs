@@ -17,7 +17,7 @@ pub struct Kernel {
     /// Folder with the modules: `lib/modules/RELEASE`.
     modules: Option<PathBuf>,
     /// Folder that the kernel's packages were unpacked in.
-    home: Option<PathBuf>,
+    packages_folder: Option<PathBuf>,
 }
 
 impl Kernel {
@@ -33,7 +33,7 @@ impl Kernel {
         let modules = std::iter::once(folder.to_owned())
             .chain(places)
             .find(|place| place.join("modules.dep").is_file() || place.join("kernel").is_dir());
-        Ok(Kernel { release, image: image.to_owned(), modules, home: None })
+        Ok(Kernel { release, image: image.to_owned(), modules, packages_folder: None })
     }
 
     /// Returns the kernel that is unpacked below `root`, in the layout of Debian's packages: the image is in `boot`
@@ -46,13 +46,13 @@ impl Kernel {
         let mut kernel = Kernel::open(&image).ok()?;
         let places = ["usr/lib/modules", "lib/modules"].map(|folder| root.join(folder).join(&kernel.release));
         kernel.modules = places.into_iter().find(|place| place.join("kernel").is_dir());
-        kernel.home = Some(root.to_owned());
+        kernel.packages_folder = Some(root.to_owned());
         Some(kernel)
     }
 
     /// Returns the folder that the kernel's packages were unpacked in; `None` for an image that the user named.
-    pub(crate) fn home(&self) -> Option<&Path> {
-        self.home.as_deref()
+    pub(crate) fn packages_folder(&self) -> Option<&Path> {
+        self.packages_folder.as_deref()
     }
 
     /// Returns the module `name`, decompressed; `None` if there is no such file, in which case it may be built in.

@@ -1,7 +1,8 @@
 //! Boots a real kernel in QEMU, runs a workload in it, and returns a recording of both.
 //!
 //! In the order of execution: a [`Kernel`] is opened from an [`image`] that the user names, or a [`Store`] returns it
-//! by its [`version`] or fetches it from [`debian`]. [`module`] builds Freehold's kernel module for it, if the
+//! by its [`version`] or fetches it from [`debian`]. [`config`] checks its options.
+//! [`module`] builds Freehold's kernel module for it, if the
 //! [`Workload`] needs that. [`initramfs`] packs the recorder, the workload and the [`Setting`]s for the guest.
 //! [`machine`] boots it in an [`emulator`], follows its [`console`], and stops it in every case. [`delivery`] checks
 //! that the recording is complete, and only then gives it its name.
@@ -17,6 +18,7 @@
 
 mod accelerator;
 mod boot;
+pub mod config;
 mod console;
 mod debian;
 mod delivery;
@@ -33,6 +35,7 @@ mod kvm;
 mod machine;
 mod module;
 mod outcome;
+mod payload;
 mod series;
 mod setting;
 mod size;
@@ -52,6 +55,6 @@ pub use series::{Series, SeriesRun};
 pub use setting::Setting;
 pub use size::Mebibytes;
 pub use store::Store;
-pub use tools::Tools;
+pub use tools::{Program, Tools};
 pub use version::Version;
 pub use workload::Workload;

@@ -46,19 +46,19 @@ static BUILDING: Mutex<()> = Mutex::new(());
 /// [`Error::Missing`] if Debian has no headers of this kernel, or this machine cannot build.
 pub(crate) fn obtain(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
     let release = &kernel.release;
-    let home = kernel.home().ok_or_else(|| {
+    let packages = kernel.packages_folder().ok_or_else(|| {
         let advice = "give the version of a kernel instead";
         Error::Missing(format!(
             "the workload's module is built for Debian kernels only, but {release} was given as a path; {advice}"
         ))
     })?;
-    let folder = home.join("module");
+    let folder = packages.join("module");
     let _building = BUILDING.lock().unwrap_or_else(|poison| poison.into_inner());
     if !is_current(&folder) {
         for program in ["gcc", "make"] {
             host::find(program, program)?;
         }
-        let headers = fetch_headers(home, release, say)?;
+        let headers = fetch_headers(packages, release, say)?;
         say(&format!("building the module {NAME} for Linux {release}"));
         build(&headers, release, &folder)?;
     }
@@ -74,9 +74,9 @@ fn is_current(folder: &Path) -> bool {
 }
 
 /// Returns the folder of the release's headers, and fetches them first if it does not exist.
-fn fetch_headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
-    let headers = home.join("headers");
-    let store = home.parent().unwrap_or(home);
+fn fetch_headers(packages: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
+    let headers = packages.join("headers");
+    let store = packages.parent().unwrap_or(packages);
     if !headers.is_dir() {
         say("reading Debian's package lists");
         let debian = Debian::read(&store.join(".apt"))?;
@@ -101,8 +101,8 @@ fn wrap(program: &Path) -> Result<(), Error> {
 
 /// Builds the module with these headers and moves it, with its source, to `folder`.
 fn build(headers: &Path, release: &str, folder: &Path) -> Result<(), Error> {
-    let home = folder.parent().unwrap_or(folder);
-    let temporary = tempfile::tempdir_in(home).map_err(on_file("create", home))?;
+    let packages = folder.parent().unwrap_or(folder);
+    let temporary = tempfile::tempdir_in(packages).map_err(on_file("create", packages))?;
     let (work, done) = (temporary.path().join("work"), temporary.path().join("done"));
     for place in [&work, &done] {
         fs::create_dir(place).map_err(on_file("create", place))?;

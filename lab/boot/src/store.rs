@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use crate::debian::Debian;
 use crate::error::{Error, on_file};
 use crate::kernel::Kernel;
+use crate::tools;
 use crate::version::{Version, compare_releases};
 
 /// Folder of fetched kernels.
@@ -37,12 +38,19 @@ impl Store {
         Ok(Store::new(folder.join("freehold/kernels")))
     }
 
-    /// Returns the newest kernel of `version` in the store.
-    fn find(&self, version: &Version) -> Option<Kernel> {
+    /// Returns the newest kernel of `version` in the store; `None` if the store has none.
+    pub fn find(&self, version: &Version) -> Option<Kernel> {
         let entries = fs::read_dir(&self.folder).ok()?;
         let releases = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let newest = releases.filter(|release| version.has(release)).max_by(|a, b| compare_releases(a, b))?;
         Kernel::below(&self.folder.join(newest))
+    }
+
+    /// Returns all kernels in the store.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> Vec<Kernel> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Kernel::below(&entry.path())).collect()
     }
 
     /// Returns the newest kernel of `version` in the store. If there is none, fetches the newest one that Debian
@@ -60,6 +68,7 @@ impl Store {
     /// # Errors
     /// When apt or dpkg is missing, cannot reach its mirror, or knows no such package.
     pub fn fetch(&self, version: &Version, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
+        tools::expect_to_fetch()?;
         fs::create_dir_all(&self.folder).map_err(on_file("create", &self.folder))?;
         say("reading Debian's package lists");
         let debian = Debian::read(&self.folder.join(".apt"))?;

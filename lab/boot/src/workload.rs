@@ -7,10 +7,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::error::{Error, on_file};
 use crate::host;
+use crate::tools::Program;
 
 /// Bundled workloads: name and script.
 const BUNDLED: [(&str, &str); 11] = [
@@ -77,10 +77,17 @@ impl Workload {
     /// [`Error::Missing`] for the first program that is not installed.
     pub fn programs(&self) -> Result<Vec<(&str, PathBuf)>, Error> {
         let found = self.needs.iter().map(|name| {
-            let program = host::find(name, name).ok().or_else(|| find_compiler_program(name));
+            let program = host::locate(name);
             program.map(|program| (name.as_str(), program)).ok_or_else(|| missing(name, &self.name))
         });
         found.collect()
+    }
+
+    /// Returns the programs of this machine that must be installed for this workload.
+    pub fn required(&self) -> Vec<Program> {
+        let named = self.needs.iter().map(|name| Program { name: name.clone().into(), package: package(name).into() });
+        let for_module = Program::FOR_MODULE.into_iter().filter(|_| self.needs_module);
+        named.chain(for_module).collect()
     }
 
     fn read(name: &str, script: &str) -> Workload {
@@ -97,16 +104,20 @@ impl Workload {
     }
 }
 
+/// Returns the Debian package of a program. Most packages have the name of their program.
+fn package(program: &str) -> String {
+    match program {
+        "cc1" => "gcc",
+        "as" | "ld" => "binutils",
+        other => other,
+    }
+    .to_owned()
+}
+
 fn missing(program: &str, workload: &str) -> Error {
     Error::Missing(format!(
         "the workload {workload} needs `{program}`, which is copied from this machine; install its Debian package"
     ))
-}
-
-/// Finds a program that is part of a compiler. Its path is known only to the compiler.
-fn find_compiler_program(name: &str) -> Option<PathBuf> {
-    let printed = host::text(Command::new("gcc").arg(format!("-print-prog-name={name}"))).ok()?;
-    Some(PathBuf::from(printed.trim())).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]

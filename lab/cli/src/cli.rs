@@ -3,9 +3,11 @@
 //! The arguments of each command are defined beside its code in [`crate::cmd`]. This file lists the commands and the
 //! options that all of them share.
 
+use std::env;
+use std::ffi::OsString;
 use std::io;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use freehold_report::output::OutputError;
 use freehold_report::terminal::ColorChoice;
 
@@ -17,7 +19,7 @@ use crate::error::Error;
 /// Records the events of a real Linux machine's page allocator, replays them in the engine under policy A
 /// and policy B, and compares the results. Start with `freehold compare`, which uses bundled recordings.
 #[derive(Debug, Parser)]
-#[command(name = "freehold", version, max_term_width = 100)]
+#[command(name = "freehold", version = env!("FREEHOLD_VERSION"), max_term_width = 100)]
 #[command(after_help = "Exit status:\n  \
                         0    The command was carried out.\n  \
                         2    The command could not be carried out; a line on stderr names the cause and the fix.\n  \
@@ -27,15 +29,43 @@ use crate::error::Error;
                              `sweep`: some inputs were left out because of errors; the others were processed.\n       \
                              `age --apply --check`: compaction recovered too much, or the check is inconclusive.\n  \
                         130  The command was interrupted.\n\n\
-                        `run`, and `age --apply` with a command, pass on the exit status of their program.")]
+                        `record`, `run` and `age --apply` pass on the exit status of the program that they run: its \
+                        own, or 128 and the number of the signal that killed it. 127: there is no such program. 126: \
+                        it cannot be started.")]
 pub struct Cli {
     /// Command to run; without a command, this help is printed.
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// When to colour tables
+    /// When to colour tables and help
     #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
     pub color: ColorChoice,
+
+    /// Print no progress and no notes on stderr; results and errors are printed
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+impl Cli {
+    /// Parses the arguments of this process, or prints help, the version or an error and ends the process.
+    pub fn parse_process() -> Cli {
+        let mut matches = Cli::command().color(help_color(env::args_os())).get_matches();
+        Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+/// Returns the colour choice for help and errors of usage, which are printed before `--color` is parsed.
+fn help_color(arguments: impl Iterator<Item = OsString>) -> clap::ColorChoice {
+    let words: Vec<OsString> = arguments.take_while(|word| word != "--").collect();
+    let given = words.iter().enumerate().find_map(|(index, word)| match word.to_str()? {
+        "--color" => words.get(index + 1)?.to_str(),
+        word => word.strip_prefix("--color="),
+    });
+    match given.and_then(|text| ColorChoice::from_str(text, false).ok()) {
+        Some(ColorChoice::Always) => clap::ColorChoice::Always,
+        Some(ColorChoice::Never) => clap::ColorChoice::Never,
+        Some(ColorChoice::Auto) | None => clap::ColorChoice::Auto,
+    }
 }
 
 /// The commands, in the order in which a newcomer meets them.
@@ -96,4 +126,29 @@ pub enum Command {
 /// Prints the long help to stdout.
 pub(crate) fn print_help() -> Result<(), Error> {
     Cli::command().write_long_help(&mut io::stdout().lock()).map_err(|error| OutputError::Stdout(error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn color(words: &[&str]) -> clap::ColorChoice {
+        help_color(words.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn help_follows_the_color_option() {
+        assert_eq!(color(&["freehold", "--color", "never", "--help"]), clap::ColorChoice::Never);
+        assert_eq!(color(&["freehold", "compare", "--color=always", "-h"]), clap::ColorChoice::Always);
+        for unset in [&["freehold"][..], &["freehold", "--color"], &["freehold", "run", "--", "ls", "--color=never"]] {
+            assert_eq!(color(unset), clap::ColorChoice::Auto);
+        }
+    }
+
+    #[test]
+    fn quiet_is_given_before_or_after_the_command() {
+        for words in [["freehold", "-q", "record"], ["freehold", "record", "--quiet"], ["freehold", "compare", "-q"]] {
+            assert!(Cli::try_parse_from(words).unwrap().quiet, "{words:?}");
+        }
+    }
 }

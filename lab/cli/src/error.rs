@@ -11,6 +11,7 @@
 //!   also has status 1.
 //! - The status of the command or program that was run, if it failed; 128 and the number of the signal if a signal
 //!   ended it.
+//! - [`NOT_FOUND`] if there is no such program, and [`NOT_STARTED`] if it cannot be started, as for `env`.
 //! - [`INTERRUPTED`]: the command was interrupted.
 
 use std::error::Error as _;
@@ -20,12 +21,21 @@ use std::os::unix::process::ExitStatusExt;
 
 use freehold_record::{CaptureError, INTERRUPTED};
 
+/// Exit status if there is no program of the given name, as in shells.
+const NOT_FOUND: u8 = 127;
+/// Exit status if a program exists and cannot be started, as in shells.
+const NOT_STARTED: u8 = 126;
+
 /// Failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The user's input is not usable; the text is a complete sentence.
     #[error("{0}")]
     Input(String),
+
+    /// A recording would replace an existing file.
+    #[error("{} exists; give --force to replace it, or name another file", .0.display())]
+    Exists(std::path::PathBuf),
 
     /// The name of a policy is invalid.
     #[error(transparent)]
@@ -117,6 +127,15 @@ pub enum Error {
     #[error("the command ended with {0}")]
     Ended(std::process::ExitStatus),
 
+    /// A program could not be started.
+    #[error("cannot run `{program}`: {source}")]
+    Start {
+        /// Name of the program.
+        program: String,
+        /// Error of the system.
+        source: io::Error,
+    },
+
     /// The program that was run ended with this status; it has reported the reason itself.
     #[error("")]
     Passed(std::process::ExitStatus),
@@ -202,7 +221,8 @@ impl Error {
             (2, Error::Capture(CaptureError::NotRoot) | Error::Fragment(freehold_fragmenter::Error::NotRoot)) => {
                 Cause::Denied
             }
-            (2, Error::Capture(CaptureError::UnknownCommand(_))) => Cause::Missing,
+            (NOT_FOUND, error) if error.is_of_start() => Cause::Missing,
+            (NOT_STARTED, error) if error.is_of_start() => error.of_system().unwrap_or(Cause::System),
             (2, error) => error.of_system().unwrap_or(match error {
                 Error::Capture(_) | Error::Fragment(_) => Cause::System,
                 _ => Cause::Input,
@@ -229,14 +249,21 @@ impl Error {
             Error::Unproved | Error::Left { .. } => 1,
             Error::Short(_) | Error::Load(_) => 1,
             Error::Ended(status) | Error::Passed(status) => passed(*status),
+            Error::Start { source, .. } if source.kind() == ErrorKind::NotFound => NOT_FOUND,
+            Error::Start { .. } => NOT_STARTED,
+            Error::Capture(error) | Error::Fragment(freehold_fragmenter::Error::Command(error)) => of_capture(error),
             Error::Boot(freehold_boot::Error::Guest(_)) => 1,
-            Error::Capture(CaptureError::Aborted)
-            | Error::Fragment(freehold_fragmenter::Error::Interrupted)
+            Error::Fragment(freehold_fragmenter::Error::Interrupted)
             | Error::Boot(freehold_boot::Error::Interrupted)
             | Error::Kept(_)
             | Error::Halted(_) => INTERRUPTED,
             _ => 2,
         }
+    }
+
+    /// Returns whether a program could not be started.
+    fn is_of_start(&self) -> bool {
+        !matches!(self, Error::Ended(_) | Error::Passed(_))
     }
 
     /// Returns whether another program has already reported this failure.
@@ -247,6 +274,16 @@ impl Error {
     /// Returns whether the reader of the output closed it (`freehold inspect x | head`), which is not a failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Error::Output(error) if error.is_broken_pipe())
+    }
+}
+
+/// Returns the exit status for an error of the recorder.
+fn of_capture(error: &CaptureError) -> u8 {
+    match error {
+        CaptureError::Aborted => INTERRUPTED,
+        CaptureError::UnknownCommand(_) => NOT_FOUND,
+        CaptureError::Spawn { .. } => NOT_STARTED,
+        _ => 2,
     }
 }
 

@@ -13,6 +13,7 @@ use clap::CommandFactory;
 pub use cli::{Cli, Command};
 pub use error::{Cause, Error};
 use freehold_report::formats::Views;
+use freehold_report::notes;
 use freehold_report::terminal::Style;
 
 /// Commit that this was built from, if it was built in a repository.
@@ -24,6 +25,9 @@ pub const COMMIT: Option<&str> = option_env!("FREEHOLD_COMMIT");
 /// The error of the command.
 pub fn run(cli: Cli) -> Result<(), Error> {
     let style = Style::for_stdout(cli.color);
+    if cli.quiet {
+        notes::suppress();
+    }
     match cli.command {
         None => cli::print_help(),
         Some(Command::Advise(args)) => cmd::advise::run(&args, style),

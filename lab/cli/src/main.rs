@@ -8,14 +8,13 @@ mod stdout;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use freehold_cli::{Cli, Command, Error};
 use freehold_report::origin;
 use freehold_report::terminal::printable;
 
 fn main() -> ExitCode {
     origin::built_from(freehold_cli::COMMIT);
-    match run(Cli::parse()) {
+    match run(Cli::parse_process()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {

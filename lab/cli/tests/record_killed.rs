@@ -19,7 +19,7 @@ fn next_recorder_removes_leftovers_of_a_killed_recorder() {
     recorder.signal(Signal::KILL);
     recorder.child.wait().unwrap();
     assert!(sandbox.listing().is_empty(), "{:?}", sandbox.listing());
-    assert!(recorder.instance.is_dir(), "nobody was left to remove it");
+    assert!(recorder.instance.is_dir(), "a killed recorder leaves its instance");
     let output = freehold(&["record", "--duration", "0.01", "--out", &file]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(!recorder.instance.exists());

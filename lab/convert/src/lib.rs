@@ -11,7 +11,7 @@
 //!    start. [`settle`](mod@settle) combines both with the events into the start state.
 //! 5. [`import`] writes the recording. Its summary is [`ImportSummary`].
 //!
-//! Export: [`export`] writes files for viewers of traces and of profiles.
+//! Export: [`export`] writes files for viewers of traces and of profiles, and recordings without names.
 //!
 //! No file is trusted. Sizes in a file are compared with the existing bytes before memory is reserved for them. Events
 //! that no machine can produce are left out and counted. If a recording cannot be written completely, no file remains.
@@ -43,7 +43,7 @@ mod tracing;
 
 pub use drops::DropRow;
 pub use error::Error;
-pub use export::{ExportSummary, chrome, pprof};
+pub use export::{ExportSummary, anonymize, chrome, pprof};
 pub use import::{Import, SyntheticStart};
 pub use imported::{ImportSummary, PairCounts, StartKind};
 pub use machine::MachineOverrides;

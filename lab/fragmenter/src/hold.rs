@@ -14,7 +14,7 @@ use super::scope::Scope;
 pub enum EndReason {
     /// No period was requested.
     AtOnce,
-    /// The command ended with this status. `None` if it did not end after it was signalled.
+    /// The command ended by itself, with this status.
     Command(Option<ExitStatus>),
     /// The requested time has elapsed.
     InTime,
@@ -64,19 +64,21 @@ pub(crate) fn hold(
         fds.extend(running.as_ref().map(|running| PollFd::from_borrowed_fd(running.ended(), PollFlags::IN)));
         // A signal that interrupts the call has written a byte, which the next call sees.
         let woken = poll(&mut fds, timeout.as_ref()).unwrap_or(1);
-        if fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
-            break EndReason::Command(None);
-        }
+        let has_ended = fds.get(1).is_some_and(|fd| !fd.revents().is_empty());
         if interrupts.count() > 0 {
             break EndReason::BySignal;
+        }
+        if has_ended {
+            break EndReason::Command(None);
         }
         if woken == 0 && meanwhile.pause().is_some() {
             meanwhile.step()?;
         }
     };
     interrupts.obey();
-    match running {
-        Some(running) => Ok(EndReason::Command(running.end(interrupts)?)),
-        None => Ok(ended),
-    }
+    let status = running.map(|running| running.end(interrupts)).transpose()?.flatten();
+    Ok(match ended {
+        EndReason::Command(_) => EndReason::Command(status),
+        other => other,
+    })
 }

@@ -88,8 +88,9 @@ impl KindPages {
         (now.gained(before, self.kind).map(|(number, _)| number).collect(), pages)
     }
 
-    /// Frees some of the pages if they are in considerably more pageblocks than wanted. Returns `None` if nothing was
-    /// freed, which is always so for pages that are placed by frame number.
+    /// Frees some of the pages if they are in considerably more pageblocks than wanted. Returns `None` if no pages are to
+    /// be freed: the number of pageblocks is near the wanted one, or the pages are placed by frame number. `Some` does
+    /// not mean that pages were freed, since a minimum is always kept ([`Boxes::thin`](super::order::Boxes::thin)).
     pub(crate) fn thin(&mut self, found: u64) -> Option<()> {
         let wanted = self.wanted_pageblocks;
         if found <= wanted + wanted / EXCESS_PART {

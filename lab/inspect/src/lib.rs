@@ -1,43 +1,59 @@
 //! Inspection of a recording, in one pass over its rows.
 //!
-//! Each row goes to up to six observers. The [`census`] counts rows, [`pairing`] joins frees with allocations and
+//! Each row goes to up to ten observers. The [`census`] counts rows, [`pairing`] joins frees with allocations and
 //! measures lifetimes, [`memory`] adds up page states, [`sections`] estimates holds of the zone lock, [`pressure`]
-//! counts fallbacks, reclaim and compaction, and [`map`] fills pageblocks if a map was requested. The [`machine`], the
-//! [`course`] and the [`stacks`] are derived from the facts of the recording alone, and [`heaps`] from the facts and
-//! the census. Memory use grows with the number of frames that the recording names (16 bytes each), not with its
-//! length.
+//! counts fallbacks, reclaim and compaction, [`failures`] counts failed allocations, [`work`] attributes reclaim and
+//! compaction to tasks, [`mechanisms`] divides direct reclaims and failures by their causes, [`kswapd_state`] finds the
+//! state of kswapd at direct reclaims, and [`map`] fills pageblocks if a map was requested. The [`machine`], the
+//! [`course`] and the [`stacks`] are derived from the facts of the recording alone, and [`heaps`] from the facts and the
+//! census. Memory use grows with the number of frames that the recording names (16 bytes each), not with its length.
 
 mod census;
 mod course;
+mod cpu_time;
 pub mod diff;
+mod failures;
 mod frames;
+mod free_memory;
 mod heaps;
+mod kswapd_state;
 mod lifetimes;
 mod machine;
 mod map;
+mod mechanisms;
 mod memory;
 mod oddity;
 mod pairing;
 mod pressure;
 mod report;
 pub mod runs;
+mod screen;
 mod sections;
 mod shortage;
 mod stacks;
 mod start;
+mod work;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+pub use failures::FailureRow;
+pub use free_memory::FreeMemory;
+pub use kswapd_state::KswapdAtReclaim;
 pub use map::Look;
+pub use mechanisms::MechanismRow;
+pub use work::{TaskCount, WorkKind, WorkRow};
 
 use census::{Census, GfpRow, KindRow, MigratetypeRow, OrderRow, TaskRow};
+use failures::Failures;
 use freehold_report::progress::Progress;
 use freehold_report::report::map::MemoryMap;
 use freehold_trace::event::{NO_PFN, Section};
+use freehold_trace::mechanism::Mechanisms;
 use freehold_trace::recording::{OpenError, Recording};
 use freehold_trace::{Facts, Kind, Row};
 use heaps::HeapRow;
+use kswapd_state::KswapdStates;
 use lifetimes::LifetimeRow;
 use machine::{FragmentationRow, MachineReport, StallRow, VmstatRow, ZoneRow};
 use map::Mapping;
@@ -47,14 +63,25 @@ use pressure::{CompactionReport, FallbackRow, Pressure, ReclaimReport};
 use sections::{SectionReport, Sections};
 use serde::Serialize;
 use stacks::StackRow;
+use work::Work;
 
 /// Results of `freehold inspect`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
     /// File name as it was given.
     pub file: String,
+    /// Part of the result that a terminal shows.
+    #[serde(skip)]
+    pub extent: Extent,
     /// Summary of the machine and the recording.
     pub machine: MachineReport,
+    /// Failed allocations, the most frequent first.
+    pub failures: Vec<FailureRow>,
+    /// Work to get free memory, by kind; empty for a snapshot.
+    pub work: Vec<WorkRow>,
+    /// Free memory at the end; absent if the recording has no samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_memory: Option<FreeMemory>,
     /// Zones that contain memory.
     pub zones: Vec<ZoneRow>,
     /// Pages by state at the start and the end.
@@ -83,6 +110,11 @@ pub struct Inspection {
     pub fallbacks: Vec<FallbackRow>,
     /// Reclaim.
     pub reclaim: ReclaimReport,
+    /// Direct reclaims and failed requests by mechanism; empty for a snapshot.
+    pub mechanisms: Vec<MechanismRow>,
+    /// Direct reclaims by the state of kswapd when they began; empty without switches of tasks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kswapd_at_reclaim: Vec<KswapdAtReclaim>,
     /// Compaction.
     pub compaction: CompactionReport,
     /// Fragmentation over time.
@@ -107,6 +139,16 @@ pub struct Inspection {
     /// Memory map, pageblock by pageblock, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<MemoryMap>,
+}
+
+/// Part of the result that a terminal shows. Other formats always have everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// The first screen.
+    FirstScreen,
+    /// All tables.
+    #[default]
+    Everything,
 }
 
 /// Reads the recording or snapshot at `path` once. `look` requests a map of its memory.
@@ -135,6 +177,10 @@ struct Inspector {
     pairing: Pairing,
     sections: Sections,
     pressure: Pressure,
+    failures: Failures,
+    work: Work,
+    mechanisms: Mechanisms,
+    kswapd_states: KswapdStates,
     mapping: Option<Mapping>,
 }
 
@@ -146,6 +192,10 @@ impl Inspector {
             pairing: Pairing::new(),
             sections: Sections::new(machine::zone_ranges(facts)),
             pressure: Pressure::default(),
+            failures: Failures::default(),
+            work: Work::default(),
+            mechanisms: Mechanisms::default(),
+            kswapd_states: KswapdStates::new(facts),
             mapping: look.map(|look| Mapping::new(facts, look)),
         }
     }
@@ -160,6 +210,8 @@ impl Inspector {
         match row.kind {
             Kind::Alloc => {
                 self.sections.operation(row);
+                self.failures.observe(row);
+                self.mechanisms.observe(row);
                 if row.pfn != NO_PFN {
                     self.pairing.allocated(row);
                 }
@@ -177,7 +229,12 @@ impl Inspector {
                 self.pairing.drained(row);
             }
             kind if kind.section() == Section::Start => self.pairing.observe_start(row),
-            _ => self.pressure.observe(row),
+            _ => {
+                self.pressure.observe(row);
+                self.work.observe(row);
+                self.mechanisms.observe(row);
+                self.kswapd_states.observe(row);
+            }
         }
     }
 
@@ -186,7 +243,11 @@ impl Inspector {
         let map = self.mapping.map(|mapping| mapping.finish(&file, facts));
         Inspection {
             file,
+            extent: Extent::default(),
             machine: machine::machine(facts),
+            failures: self.failures.rows(facts),
+            work: self.work.rows(facts),
+            free_memory: free_memory::at_end(facts),
             zones: machine::zones(facts),
             memory: self.memory.rows(),
             uses: self.memory.uses(),
@@ -203,8 +264,13 @@ impl Inspector {
             reclaim: ReclaimReport {
                 allocstall: machine::allocstall(facts),
                 oom_kills: machine::oom_kills(facts),
-                ..self.pressure.reclaim()
+                ..self.pressure.reclaim(&self.work)
             },
+            mechanisms: match facts.is_snapshot() {
+                true => Vec::new(),
+                false => mechanisms::rows(&self.mechanisms.counts(), machine::allocstall(facts)),
+            },
+            kswapd_at_reclaim: self.kswapd_states.finish(),
             compaction: self.pressure.compaction(),
             fragmentation: machine::fragmentation(facts),
             stalls: machine::stalls(facts),

@@ -7,7 +7,7 @@ use freehold_trace::facts::Sample;
 use serde::Serialize;
 
 /// Order of a huge page on the tested machines. Fragmentation is reported at this order.
-const HUGE_ORDER: usize = 9;
+pub(crate) const HUGE_ORDER: usize = 9;
 
 /// Summary of the machine and the recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]

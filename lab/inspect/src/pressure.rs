@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::census::migratetype_name;
 use super::pairing::Phase;
+use super::work::Work;
 
 /// Fallbacks from one migratetype to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -90,8 +91,6 @@ const RESULTS: [&str; 9] = [
 pub(crate) struct Pressure {
     fallbacks: FxHashMap<(i64, i64), (u64, u64)>,
     reclaim: ReclaimReport,
-    reclaiming: FxHashMap<u32, u64>,
-    reclaiming_memcg: FxHashMap<u32, u64>,
     compaction: CompactionReport,
     compacting: FxHashMap<u32, u64>,
     results: [u64; RESULTS.len() + 1],
@@ -112,42 +111,15 @@ impl Pressure {
     pub(crate) fn observe(&mut self, row: &Row) {
         match row.kind {
             Kind::ExtFrag => self.count_fallback(row),
-            Kind::KswapdWake => self.reclaim.kswapd_wakes += 1,
             Kind::KswapdSleep => self.reclaim.kswapd_sleeps += 1,
-            Kind::DirectReclaimBegin => {
-                self.reclaim.direct_reclaims += 1;
-                self.reclaiming.insert(row.task, row.time);
-            }
-            Kind::DirectReclaimEnd => {
-                add(&mut self.reclaim.direct_reclaimed_pages, pages(row, 0));
-                add(&mut self.reclaim.direct_reclaim_ns, elapsed(&mut self.reclaiming, row));
-            }
             Kind::LruShrinkInactive => {
                 add(&mut self.reclaim.inactive_scanned_pages, pages(row, 0));
                 add(&mut self.reclaim.inactive_reclaimed_pages, pages(row, 1));
             }
             Kind::LruShrinkActive => add(&mut self.reclaim.deactivated_pages, pages(row, 1)),
-            Kind::MemcgReclaimBegin | Kind::MemcgReclaimEnd | Kind::NodeReclaimBegin | Kind::NodeReclaimEnd => {
-                self.observe_bounded_reclaim(row)
-            }
+            Kind::NodeReclaimBegin => self.reclaim.node_reclaims += 1,
+            Kind::NodeReclaimEnd => add(&mut self.reclaim.node_reclaimed_pages, pages(row, 0)),
             _ => self.observe_compaction(row),
-        }
-    }
-
-    /// Adds a row about reclaim for a control group or a node.
-    fn observe_bounded_reclaim(&mut self, row: &Row) {
-        let reclaim = &mut self.reclaim;
-        match row.kind {
-            Kind::MemcgReclaimBegin => {
-                reclaim.memcg_reclaims += 1;
-                self.reclaiming_memcg.insert(row.task, row.time);
-            }
-            Kind::MemcgReclaimEnd => {
-                add(&mut reclaim.memcg_reclaimed_pages, pages(row, 0));
-                add(&mut reclaim.memcg_reclaim_ns, elapsed(&mut self.reclaiming_memcg, row));
-            }
-            Kind::NodeReclaimBegin => reclaim.node_reclaims += 1,
-            _ => add(&mut reclaim.node_reclaimed_pages, pages(row, 0)),
         }
     }
 
@@ -164,9 +136,19 @@ impl Pressure {
         rows
     }
 
-    /// Returns the counters of reclaim.
-    pub(crate) fn reclaim(&self) -> ReclaimReport {
-        self.reclaim.clone()
+    /// Returns the counters of reclaim. Those that are sums over tasks are from `work`.
+    pub(crate) fn reclaim(&self, work: &Work) -> ReclaimReport {
+        let (direct, memcg) = (work.direct_reclaims(), work.cgroup_reclaims());
+        ReclaimReport {
+            kswapd_wakes: work.kswapd_passes(),
+            direct_reclaims: direct.count,
+            direct_reclaim_ns: direct.ns,
+            direct_reclaimed_pages: direct.pages,
+            memcg_reclaims: memcg.count,
+            memcg_reclaim_ns: memcg.ns,
+            memcg_reclaimed_pages: memcg.pages,
+            ..self.reclaim.clone()
+        }
     }
 
     /// Returns the counters of compaction.
@@ -255,22 +237,30 @@ mod tests {
         assert_eq!((rows[0].wanted, rows[0].gave, rows[0].claims, rows[0].steals), ("Unmovable", "Movable", 1, 1));
     }
 
+    /// Returns the counters of reclaim after these events.
+    fn reclaim(events: &[Row]) -> ReclaimReport {
+        let (mut pressure, mut work) = (Pressure::default(), Work::default());
+        for row in events {
+            pressure.observe(row);
+            work.observe(row);
+        }
+        pressure.reclaim(&work)
+    }
+
     #[test]
     fn memcg_reclaim_is_counted_separately() {
-        let mut pressure = Pressure::default();
-        pressure.observe(&row(Kind::MemcgReclaimBegin, 10, [0; 3]));
-        pressure.observe(&row(Kind::MemcgReclaimEnd, 50, [32, 0, 0]));
-        pressure.observe(&row(Kind::NodeReclaimEnd, 60, [7, 0, 0]));
-        let report = pressure.reclaim();
+        let report = reclaim(&[
+            row(Kind::MemcgReclaimBegin, 10, [0; 3]),
+            row(Kind::MemcgReclaimEnd, 50, [32, 0, 0]),
+            row(Kind::NodeReclaimEnd, 60, [7, 0, 0]),
+        ]);
         assert_eq!((report.memcg_reclaims, report.memcg_reclaim_ns, report.memcg_reclaimed_pages), (1, 40, 32));
         assert_eq!((report.direct_reclaims, report.node_reclaimed_pages), (0, 7));
     }
 
     #[test]
     fn end_without_a_begin_adds_no_time() {
-        let mut pressure = Pressure::default();
-        pressure.observe(&row(Kind::DirectReclaimEnd, 99, [32, 0, 0]));
-        let report = pressure.reclaim();
+        let report = reclaim(&[row(Kind::DirectReclaimEnd, 99, [32, 0, 0])]);
         assert_eq!((report.direct_reclaim_ns, report.direct_reclaimed_pages, report.direct_reclaims), (0, 32, 0));
     }
 

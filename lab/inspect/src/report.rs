@@ -1,17 +1,19 @@
 //! Report on an inspection, from the machine down to single tasks.
 //!
-//! The report starts with sentences on the pressure on memory. Tables without rows are left out, so a recording of a
-//! calm machine gives a short text. Notes of the recorder are at the end.
+//! At a terminal, the first screen ([`super::screen`]) is printed unless everything was requested. The whole report
+//! starts with sentences on the pressure on memory, then what failed. Tables without rows are left out, so a recording
+//! of a calm machine gives a short text. Notes of the recorder are at the end.
 
 use std::borrow::Cow;
 
 use freehold_report::formats::Document;
 use freehold_report::number::{ABSENT, count, decimal, duration, percent};
-use freehold_report::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::report::{Caveats, Column, Report, Table, Value, terminal};
+use freehold_report::terminal::Style;
 use freehold_trace::recording::name_of;
 
 use super::memory::{MemoryRow, ON_LISTS};
-use super::{Inspection, course, shortage};
+use super::{Extent, Inspection, course, kswapd_state, mechanisms, shortage};
 
 /// Bytes of a MiB.
 const MIB: u64 = 1 << 20;
@@ -21,6 +23,10 @@ const VMSTAT_ROWS: usize = 24;
 /// Most stacks in the table, and most functions of each stack, the innermost first; JSON contains all.
 const STACK_ROWS: usize = 16;
 const STACK_FRAMES: usize = 8;
+
+/// Meaning of the row of [`ON_LISTS`].
+const ABOUT_LISTS: &str = "On per-CPU lists: pages that a later event found on such a list. The other pages on these \
+                           lists count as unknown. At the end all of them do, since no event follows.";
 
 /// Settings in the table, which affect the numbers below most; JSON contains all.
 const SETTINGS: [&str; 16] = [
@@ -45,9 +51,12 @@ const SETTINGS: [&str; 16] = [
 impl Document for Inspection {
     fn reports(&self) -> Cow<'_, [Report]> {
         let mut tables = vec![
+            self.failures_table(usize::MAX),
+            self.work_table(),
+            self.free_memory_table(),
             self.zones_table(),
-            self.memory_table("Memory by state (pages)", "state", &self.memory),
-            self.memory_table("Allocated memory by use (pages)", "use", &self.uses),
+            self.states_table(),
+            self.uses_table(),
             self.settings_table(),
             self.kinds_table(),
             self.orders_table(),
@@ -58,6 +67,8 @@ impl Document for Inspection {
             self.zone_lock_table(),
             self.fallbacks_table(),
             self.reclaim_table(),
+            mechanisms::table(&self.mechanisms),
+            kswapd_state::table(&self.kswapd_at_reclaim),
             self.compaction_table(),
             self.fragmentation_table(),
             self.stalls_table(),
@@ -76,6 +87,13 @@ impl Document for Inspection {
             caveats: self.caveats(),
             ..Report::default()
         }])
+    }
+
+    fn text(&self, style: Style) -> String {
+        match self.extent {
+            Extent::FirstScreen => terminal::text(&self.first_screen(), style),
+            Extent::Everything => self.reports().iter().map(|report| terminal::text(report, style)).collect(),
+        }
     }
 }
 
@@ -118,7 +136,7 @@ impl Inspection {
     }
 
     /// Returns whether the recording is a snapshot, which has no events.
-    fn is_snapshot(&self) -> bool {
+    pub(crate) fn is_snapshot(&self) -> bool {
         self.machine.duration_seconds == 0.0
     }
 
@@ -138,7 +156,8 @@ impl Inspection {
             }
         };
         let failed = self.orders.iter().map(|order| order.failed).sum();
-        let pressure = shortage::describe(reclaim, failed, self.has_reclaim_events());
+        let mut pressure = shortage::describe(reclaim, failed, self.has_reclaim_events());
+        pressure.extend((failed == 0).then(|| shortage::NO_FAILURE.to_owned()));
         let ends = [self.fragmentation.first(), self.fragmentation.last()]
             .map(|moment| moment.and_then(|moment| moment.unusable_free_index_order9).map(percent));
         let fragmentation = match ends {
@@ -149,6 +168,14 @@ impl Inspection {
         };
         let (allocations, frees) = (count(pairing.allocations), count(pairing.frees));
         [vec![format!("{allocations} allocations and {frees} frees; {lost}.")], pressure, fragmentation].concat()
+    }
+
+    /// Returns the first lines of the first screen: whether memory was short.
+    pub(crate) fn headline(&self) -> Vec<String> {
+        if self.is_snapshot() {
+            return self.in_short();
+        }
+        shortage::headline(&self.reclaim, &self.failures, self.has_reclaim_events())
     }
 
     /// Returns whether the recording would show reclaim: it has counters of the kernel, or an event of reclaim.
@@ -177,6 +204,16 @@ impl Inspection {
             name.into_iter().chain(marks.map(Value::count)).chain(lists.map(Value::count)).collect()
         });
         Table::new("Zones (pages)", columns, rows)
+    }
+
+    fn states_table(&self) -> Table {
+        let has_lists = self.memory.iter().any(|row| row.state == ON_LISTS);
+        let about = if has_lists { ABOUT_LISTS.to_owned() } else { String::new() };
+        Table { about, ..self.memory_table("Memory by state (pages)", "state", &self.memory) }
+    }
+
+    pub(crate) fn uses_table(&self) -> Table {
+        self.memory_table("Allocated memory by use (pages)", "use", &self.uses)
     }
 
     fn memory_table(&self, title: &str, of: &'static str, rows: &[MemoryRow]) -> Table {

@@ -1,8 +1,46 @@
 //! Sentences on shortages of memory: of the machine, of control groups, or none.
 
 use freehold_report::number::{count, duration};
+use freehold_trace::state::COSTLY_ORDER;
 
+use super::FailureRow;
 use super::pressure::ReclaimReport;
+
+/// Sentence for a recording without failed allocations.
+pub(crate) const NO_FAILURE: &str = "No allocation failed.";
+
+/// Returns the lines above the tables of the first screen: the shortage in one line, then a line if no allocation
+/// failed.
+pub(crate) fn headline(reclaim: &ReclaimReport, failures: &[FailureRow], has_events: bool) -> Vec<String> {
+    let failed: u64 = failures.iter().map(|row| row.failed).sum();
+    let is_small = |row: &&FailureRow| row.order <= COSTLY_ORDER;
+    let failed_small: u64 = failures.iter().filter(is_small).map(|row| row.failed).sum();
+    let stalls = reclaim.allocstall.unwrap_or(0).max(reclaim.direct_reclaims);
+    let mut lines = Vec::new();
+    if stalls > 0 || failed_small > 0 {
+        lines.push(format!(
+            "Memory was short: failed allocations {}, direct reclaims {}.",
+            count(failed),
+            count(stalls)
+        ));
+    } else if failed > 0 {
+        lines.push(format!("Memory was fragmented: failed allocations {}, all above order 3.", count(failed)));
+    } else if reclaim.kswapd_wakes > 0 {
+        lines.push("Memory was reclaimed in the background only.".to_owned());
+    }
+    if reclaim.memcg_reclaims > 0 {
+        lines.push(format!("Control groups were short of memory: reclaims {}.", count(reclaim.memcg_reclaims)));
+    }
+    let kills = reclaim.oom_kills.filter(|kills| *kills > 0).map(|kills| format!("OOM kills: {}.", count(kills)));
+    match (lines.last_mut(), kills) {
+        (Some(last), Some(kills)) => last.push_str(&format!(" {kills}")),
+        (None, Some(kills)) => lines.push(kills),
+        (None, None) => lines = describe(reclaim, failed, has_events),
+        (Some(_), None) => {}
+    }
+    lines.extend((failed == 0).then(|| NO_FAILURE.to_owned()));
+    lines
+}
 
 /// Describes shortages of memory in sentences: of the machine, of control groups, or none. The sentence "not short"
 /// requires that nothing at all was reclaimed and that the recording would show reclaim.
@@ -17,7 +55,7 @@ pub(crate) fn describe(reclaim: &ReclaimReport, failed: u64, has_events: bool) -
             String::new()
         };
         sentences.push(format!(
-            "Memory was short: {} direct reclaims took {}, kswapd ran {} passes, {} requests failed{missing}.",
+            "Memory was short: direct reclaims {} (in total {}), passes of kswapd {}, failed requests {}{missing}.",
             count(reclaim.direct_reclaims),
             duration(reclaim.direct_reclaim_ns),
             count(passes),
@@ -25,12 +63,12 @@ pub(crate) fn describe(reclaim: &ReclaimReport, failed: u64, has_events: bool) -
         ));
     } else if passes > 0 {
         let passes = count(passes);
-        sentences.push(format!("kswapd ran {passes} passes; no direct reclaims and no failed requests."));
+        sentences.push(format!("Passes of kswapd: {passes}. No direct reclaims and no failed requests."));
     }
     if reclaim.memcg_reclaims > 0 {
         sentences.push(format!(
-            "Control groups were short of memory: {} reclaims, for their limits or requested by a process, took {} and \
-             reclaimed {} pages.",
+            "Control groups were short of memory: reclaims {} (for their limits or requested by a process, in total \
+             {}), reclaimed pages {}.",
             count(reclaim.memcg_reclaims),
             duration(reclaim.memcg_reclaim_ns),
             count(reclaim.memcg_reclaimed_pages)
@@ -73,7 +111,7 @@ mod tests {
         let memcg = ReclaimReport { memcg_reclaims: 3, memcg_reclaimed_pages: 96, oom_kills: Some(1), ..none.clone() };
         let said = say(&memcg);
         assert!(
-            said.contains("Control groups were short of memory") && said.contains("96 pages") && said.contains("OOM"),
+            said.contains("Control groups were short of memory") && said.contains("pages 96") && said.contains("OOM"),
             "{said}"
         );
         for short in [
@@ -87,11 +125,34 @@ mod tests {
     }
 
     #[test]
+    fn headline_names_the_kind_of_shortage() {
+        let huge = FailureRow {
+            order: 9,
+            gfp_class: "GFP_KERNEL".to_owned(),
+            is_logged: true,
+            task: "dd".to_owned(),
+            failed: 7,
+        };
+        let small = FailureRow { order: 3, ..huge.clone() };
+        let none = ReclaimReport::default();
+        let lines = headline(&none, std::slice::from_ref(&huge), true);
+        assert_eq!(lines, ["Memory was fragmented: failed allocations 7, all above order 3."]);
+        let lines = headline(&none, &[huge, small], true);
+        assert_eq!(lines, ["Memory was short: failed allocations 14, direct reclaims 0."]);
+        let memcg = ReclaimReport { memcg_reclaims: 3, oom_kills: Some(1), ..none.clone() };
+        let lines = headline(&memcg, &[], true);
+        assert_eq!(lines, ["Control groups were short of memory: reclaims 3. OOM kills: 1.", NO_FAILURE]);
+        assert_eq!(headline(&none, &[], true)[0], "Memory was not short: no page was reclaimed.");
+        let killed = ReclaimReport { oom_kills: Some(2), ..none };
+        assert_eq!(headline(&killed, &[], true), ["OOM kills: 2.", NO_FAILURE]);
+    }
+
+    #[test]
     fn direct_reclaims_without_an_event_are_reported() {
         let reclaim = ReclaimReport { direct_reclaims: 3, allocstall: Some(5), ..ReclaimReport::default() };
         let said = say(&reclaim);
         assert!(
-            said.contains("3 direct reclaims") && said.contains("have 2 more direct reclaims than there are events"),
+            said.contains("direct reclaims 3") && said.contains("have 2 more direct reclaims than there are events"),
             "{said}"
         );
         assert!(!say(&ReclaimReport { allocstall: Some(3), ..reclaim }).contains("more"));
@@ -102,7 +163,7 @@ mod tests {
         let reclaim = ReclaimReport { kswapd_wakes: 2, memcg_reclaims: 1, ..ReclaimReport::default() };
         let said = say(&reclaim);
         assert!(
-            said.starts_with("kswapd ran 2 passes; no direct reclaims") && said.contains("Control groups"),
+            said.starts_with("Passes of kswapd: 2. No direct reclaims") && said.contains("Control groups"),
             "{said}"
         );
     }

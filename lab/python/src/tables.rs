@@ -235,8 +235,14 @@ mod tests {
             ..Row::default()
         };
         let pooled = Pooled { cases: 2, change: Some(0.1), interval: Some((0.0, 0.2)), verdict: Verdict::Worse };
-        let measure =
-            Measure { name: "m", unit: "pages", direction: Direction::Lower, rows: vec![row], pooled: Some(pooled) };
+        let measure = Measure {
+            name: "m",
+            title: "m",
+            unit: "pages",
+            direction: Direction::Lower,
+            rows: vec![row],
+            pooled: Some(pooled),
+        };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         let report = Report { sides: ["a".to_owned(), "b".to_owned()], groups, ..Report::default() };
         let batch = measures_batch(&[report]).unwrap();

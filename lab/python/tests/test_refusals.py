@@ -15,7 +15,7 @@ import pytest
     [
         (lambda file: freehold.replay(file, polcy="x"), "replay() has no keyword polcy; did you mean policy?"),
         (lambda file: freehold.replay(file, json="x"), "replay() has no keyword json; formats are methods of the report:"),
-        (lambda file: freehold.replay(file, zzz=1), "explain, page, progress"),
+        (lambda file: freehold.replay(file, zzz=1), "explain, all, page, progress"),
         (lambda file: freehold.compare([]), "compare(): recordings is an empty list"),
         (lambda file: freehold.compare([[file]]), "must be a str or an os.PathLike, or several, not list"),
         (lambda file: freehold.compare(itself()), "must be a str or an os.PathLike, or several, not list"),

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use freehold_trace::Writer;
+use freehold_trace::anonymize::Identity;
 use freehold_trace::event::{Kind, Row};
 use freehold_trace::facts::{Facts, FlightFacts};
 use freehold_trace::procfs::parse_buddyinfo;
@@ -88,7 +89,13 @@ impl<'run> Assembler<'run> {
     ///
     /// # Errors
     /// If the spool cannot be read, the disk is full, or the user aborts. No file remains then.
-    pub(crate) fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
+    pub(crate) fn write(
+        mut self,
+        mut writer: Writer,
+        mut facts: Facts,
+        names: Names,
+        identity: Identity,
+    ) -> Result<Summary, CaptureError> {
         let Findings { start, end, cached, allocated, votes, events, irregularities, tally, notes: survey_notes } =
             self.survey()?;
         let mut notes = std::mem::take(&mut self.run.notes);
@@ -132,12 +139,14 @@ impl<'run> Assembler<'run> {
             facts.stacks = Some(stacks.facts(period)?);
         }
         self.zones.describe(&run.samples, moment, &mut facts)?;
+        let facts = identity.apply(facts);
         let summary = Summary {
             events,
             rows: writer.rows(),
             lost: run.lost,
             duration: Duration::from_nanos(duration),
             status: run.status,
+            ended_by_itself: run.ended_by_itself,
             command: run.command.clone(),
             notes: facts.notes.clone(),
         };

@@ -61,6 +61,7 @@ fn recorded(folder: &Path) -> Option<Run> {
         events: Vec::new(),
         stacks: None,
         names: Names::Command,
+        identity: Identity::Kept,
         ring_kib: None,
         spool: folder.to_path_buf(),
     };

@@ -35,11 +35,10 @@ impl Program {
     /// Looks up `words[0]` like a shell; the other words are arguments. Returns `None` if there are no words.
     ///
     /// # Errors
-    /// If there is no such program.
+    /// If there is no such program, or the named file is not executable.
     pub fn find(words: &[OsString]) -> Result<Option<Program>, CaptureError> {
         let Some((name, arguments)) = words.split_first() else { return Ok(None) };
-        let path = locate(name, env::var_os("PATH").as_deref())
-            .ok_or_else(|| CaptureError::UnknownCommand(name.display().to_string()))?;
+        let path = locate(name, env::var_os("PATH").as_deref()).ok_or_else(|| unusable(name))?;
         Ok(Some(Program { path, word: name.clone(), arguments: arguments.to_vec() }))
     }
 
@@ -88,6 +87,15 @@ impl Program {
         let pid = Pid::from_child(&child);
         let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(CaptureError::system("watch the command"))?;
         Ok(Running { child, ended })
+    }
+}
+
+/// Returns the error for a program that [`locate`] does not find.
+fn unusable(name: &OsStr) -> CaptureError {
+    let command = name.display().to_string();
+    match Path::new(name).components().count() > 1 && Path::new(name).is_file() {
+        true => CaptureError::Spawn { command, source: io::ErrorKind::PermissionDenied.into() },
+        false => CaptureError::UnknownCommand(command),
     }
 }
 

@@ -75,5 +75,6 @@ pub fn record(plan: &Plan, watch: &mut dyn Watch) -> Result<Summary, CaptureErro
     let ram = zones::ram(&machine)?;
     let mut run = run::run(plan, program.as_ref(), &machine, &ram, &interrupts, watch)?;
     run.notes.extend(zones::ram_note(&ram, &zones::ram(&machine)?));
-    Assembler::new(&mut run, &interrupts, watch)?.write(writer, machine.facts(ram), plan.names)
+    let assembler = Assembler::new(&mut run, &interrupts, watch)?;
+    assembler.write(writer, machine.facts(ram), plan.names, plan.identity)
 }

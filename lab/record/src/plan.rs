@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use freehold_trace::anonymize::Identity;
+
 use crate::events::EventSet;
 use crate::heaps::HeapReading;
 use crate::tasks::Names;
@@ -24,6 +26,8 @@ pub struct Plan {
     pub stacks: Option<u64>,
     /// Tasks whose names are kept.
     pub names: Names,
+    /// Treatment of the kept names, and of all others, when the file is written.
+    pub identity: Identity,
     /// KiB of ring for each CPU; `None` chooses a size for the machine.
     pub ring_kib: Option<u64>,
     /// Folder for raw events.
@@ -45,6 +49,8 @@ pub struct Summary {
     pub command: Option<String>,
     /// Exit status of the command, if there was one and it ended.
     pub status: Option<ExitStatus>,
+    /// Whether the command ended by itself, and not after the time limit or an interrupt.
+    pub ended_by_itself: bool,
     /// Remarks on the recording.
     pub notes: Vec<String>,
 }

@@ -68,6 +68,8 @@ pub(crate) struct Run {
     pub command: Option<String>,
     /// Exit status of the command; `None` if there was none or it did not end.
     pub status: Option<ExitStatus>,
+    /// Whether the command ended by itself, and not after the time limit or an interrupt.
+    pub ended_by_itself: bool,
     /// Events that the kernel dropped.
     pub lost: u64,
     /// Triggers of a flight recorder.
@@ -130,7 +132,7 @@ pub(crate) fn run(
     if let Some(command) = &command {
         stage.tasks.set_command(command.pid());
     }
-    stage.wait(plan.duration, command.as_ref(), interrupts, watch)?;
+    let ended_by_itself = stage.wait(plan.duration, command.as_ref(), interrupts, watch)?;
     interrupts.obey();
     watch.finishing();
     let after_run = clock::own_cpu_time();
@@ -160,6 +162,7 @@ pub(crate) fn run(
         tasks: stage.tasks,
         command: program.map(Program::name),
         status,
+        ended_by_itself,
         lost: counts.lost(),
         flight: None,
         notes: stage.notes,
@@ -230,14 +233,14 @@ impl Stage {
     }
 
     /// Waits for the command, the time limit, a signal, or a failure of the drain, whichever comes first. Takes samples
-    /// in the meantime.
+    /// in the meantime. Returns whether the command ended by itself.
     fn wait(
         &mut self,
         duration: Option<Duration>,
         command: Option<&Running>,
         interrupts: &Interrupts,
         watch: &mut dyn Watch,
-    ) -> Result<(), CaptureError> {
+    ) -> Result<bool, CaptureError> {
         let start = clock::now();
         let end = duration.map(|duration| start.saturating_add(nanoseconds(duration)));
         let mut next = start + nanoseconds(SAMPLE_INTERVAL);
@@ -245,12 +248,13 @@ impl Stage {
         loop {
             let until = end.unwrap_or(u64::MAX).min(next).min(ask);
             let fds = [Some(interrupts.readable()), command.map(Running::ended)];
-            if wait::until(until, fds)?.contains(&true) || self.drain.has_failed() {
-                return Ok(());
+            let [is_interrupted, has_ended] = wait::until(until, fds)?;
+            if is_interrupted || has_ended || self.drain.has_failed() {
+                return Ok(has_ended && !is_interrupted);
             }
             let now = clock::now();
             if end.is_some_and(|end| now >= end) {
-                return Ok(());
+                return Ok(false);
             }
             if let Some(command) = command
                 && now >= ask

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use freehold_trace::Writer;
+use freehold_trace::anonymize::Identity;
 use freehold_trace::snapshot::Moment;
 use freehold_trace::state::{StateRows, Votes};
 
@@ -30,12 +31,12 @@ pub struct SnapshotSummary {
     pub notes: Vec<String>,
 }
 
-/// Writes the state of this machine's memory to `out`. Page flags are stored in a file in the folder `spool` in the
-/// meantime.
+/// Writes the state of this machine's memory to `out`, with or without names according to `identity`. Page flags are
+/// stored in a file in the folder `spool` in the meantime.
 ///
 /// # Errors
 /// See [`CaptureError`]; nothing remains then.
-pub fn snapshot(out: &Path, spool: &Path) -> Result<SnapshotSummary, CaptureError> {
+pub fn snapshot(out: &Path, spool: &Path, identity: Identity) -> Result<SnapshotSummary, CaptureError> {
     expect_root()?;
     let machine = Machine::look()?;
     let mut writer = Writer::create(out)?;
@@ -59,6 +60,7 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<SnapshotSummary, CaptureErro
     facts.caches_start = caches::with_sheaves(&state.texts.slabinfo);
     facts.caches_end = facts.caches_start.clone();
     zones.describe(&observer.sampler.readings, state.scan.end, &mut facts)?;
+    let facts = identity.apply(facts);
     let summary = SnapshotSummary { rows: writer.rows(), notes: facts.notes.clone() };
     writer.finish(&facts)?;
     Ok(summary)

@@ -2,8 +2,10 @@
 //!
 //! An *instance* is a set of ring buffers with its own events, clock and switch, so that recording neither sees nor
 //! disturbs other users of ftrace. The instance exists as long as the [`Instance`] value: dropping the value stops
-//! tracing and removes the directory, also on errors and panics. Only SIGKILL leaves an instance behind. The next
-//! recording removes it, since the directory's name contains the id of the process that created it.
+//! tracing and removes the directory, also on errors and panics. An instance is left behind only if the process ends
+//! without dropping the value: by SIGKILL, by a signal that it does not handle, or by a further signal during the
+//! removal. The directory's name contains the id of the process that created it. The next recording removes the
+//! instances of processes that no longer exist.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

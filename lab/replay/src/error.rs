@@ -7,6 +7,10 @@ pub enum Error {
     #[error("{0}")]
     Machine(String),
 
+    /// A setting cannot be changed on this recording or under this policy. The message is a complete sentence.
+    #[error("{0}")]
+    Setting(String),
+
     /// The recordings are not suited for advice. The message is a complete sentence.
     #[error("{0}")]
     Advice(String),

@@ -38,8 +38,8 @@ pub(crate) enum Hold {
 /// Number of a tenant: a recorded frame, or a number above all of them.
 pub(crate) type Tenant = usize;
 
-/// A tenant's entry in eight bytes: the engine's frame, the CPU, the [`Hold`], a bit for a split block, and a bit that
-/// distinguishes a written slot from a zero one.
+/// A tenant's entry in eight bytes: the engine's frame, the CPU, the [`Hold`], a bit for a split block, a bit for a page
+/// with a mapping, and a bit that distinguishes a written slot from a zero one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u64);
 
@@ -84,6 +84,7 @@ const UNKNOWN_CPU: u16 = u16::MAX;
 impl Slot {
     const WRITTEN: u64 = 1 << 63;
     const SPLIT: u64 = 1 << 50;
+    const MAPPING: u64 = 1 << 51;
     const EMPTY: Slot = Slot::new(NONE, 0);
 
     const fn new(pfn: u32, cpu: u16) -> Slot {
@@ -236,6 +237,20 @@ impl Identity {
     /// Returns whether the block that begins with this tenant is split into single pages.
     pub(crate) fn is_split(&self, tenant: Tenant) -> bool {
         self.slot(tenant).is_some_and(|Slot(bits)| bits & Slot::SPLIT != 0)
+    }
+
+    /// Marks `pages` tenants from `tenant` on as pages with a mapping: pages of files, and shared memory.
+    pub(crate) fn mark_mapping(&mut self, tenant: Tenant, pages: usize) {
+        for tenant in tenant..tenant + pages {
+            if let Some(Slot(bits)) = self.slot(tenant) {
+                self.set_slot(tenant, Slot(bits | Slot::MAPPING));
+            }
+        }
+    }
+
+    /// Returns whether a page is known to have a mapping.
+    pub(crate) fn has_mapping(&self, tenant: Tenant) -> bool {
+        self.slot(tenant).is_some_and(|Slot(bits)| bits & Slot::MAPPING != 0)
     }
 
     /// Marks `pages` tenants from `tenant` on as reclaimed by the engine. They are still allocated in the recording.

@@ -53,7 +53,7 @@ mod survey;
 mod touched;
 
 pub use error::Error;
-pub use settings::Setting;
+pub use settings::{KNOWN as SETTINGS, KnownSetting, Setting};
 
 use std::cell::Cell;
 use std::num::NonZeroU16;
@@ -189,7 +189,7 @@ impl PreparedReplay {
     /// start state, the events, and the end state.
     ///
     /// # Errors
-    /// If the machine cannot be built.
+    /// If a setting cannot be changed on this recording or under this policy, or the machine cannot be built.
     pub fn replay(
         &self,
         name: &str,
@@ -210,6 +210,7 @@ impl PreparedReplay {
         advance: &mut dyn FnMut(u64),
     ) -> Result<ReplayOutcome, Error> {
         let Conditions { cpus, settings, pacing, watch } = conditions;
+        settings::check(&self.facts, &policy, settings)?;
         let situation = Situation::new(&self.facts, settings);
         let facts = &situation.facts;
         let options = Options { cpus, reclaim: self.reclaim, pacing, watch };
@@ -232,6 +233,14 @@ impl PreparedReplay {
 }
 
 impl PreparedReplay {
+    /// Checks that the recording can be replayed under this policy with these settings, as every replay does.
+    ///
+    /// # Errors
+    /// If a setting cannot be changed on this recording or under this policy.
+    pub fn check_settings(&self, policy: &Policy, settings: &[Setting]) -> Result<(), Error> {
+        settings::check(&self.facts, policy, settings)
+    }
+
     fn stage(&self, shape: &machine::Shape) -> Stage {
         let back = match self.reclaim {
             ReclaimMode::Model => WayBack::Kept,

@@ -23,7 +23,7 @@ use super::survey::ReclaimOrder;
 struct Cold {
     /// Tenant of the block from its allocation on; `None` before, and after the replay's reclaim took the block. If the
     /// workload freed the block, the tenant's state is no longer [`Hold::Cold`].
-    home: Option<u32>,
+    tenant: Option<u32>,
     order: u8,
     in_vain: u32,
 }
@@ -66,7 +66,7 @@ impl Memory {
         let cold = order.blocks().iter();
         Memory {
             identity,
-            cold: cold.map(|block| Cold { home: None, order: block.order, in_vain: block.in_vain }).collect(),
+            cold: cold.map(|block| Cold { tenant: None, order: block.order, in_vain: block.in_vain }).collect(),
             coldest: BinaryHeap::new(),
             cached: VecDeque::new(),
             zones: ranges.iter().map(|&range| Zone { range, reclaimable: 0 }).collect(),
@@ -78,7 +78,7 @@ impl Memory {
     /// reclaimed blocks.
     pub(crate) fn make_cold(&mut self, number: u32, tenant: Tenant) {
         let block = &mut self.cold[number as usize];
-        block.home = Some(tenant as u32);
+        block.tenant = Some(tenant as u32);
         let pages = 1 << block.order;
         self.coldest.push(Reverse(number));
         self.make_reclaimable(tenant, Hold::Cold, pages);
@@ -99,14 +99,14 @@ impl Memory {
 
     /// Returns the tenant of the block of this number; `None` if the block was not allocated yet, or the replay's
     /// reclaim took it.
-    pub(crate) fn home(&self, number: u32) -> Option<Tenant> {
-        self.cold.get(number as usize)?.home.map(|tenant| tenant as usize)
+    pub(crate) fn tenant(&self, number: u32) -> Option<Tenant> {
+        self.cold.get(number as usize)?.tenant.map(|tenant| tenant as usize)
     }
 
     /// Detaches a cold block from its recorded frames, which the recording reuses from now on. The contents stay
     /// allocated and keep their place in the order of reclaim.
     pub(crate) fn let_stay(&mut self, number: u32, recorded: usize, pages: usize) {
-        self.cold[number as usize].home = Some(self.identity.move_out(recorded, pages) as u32);
+        self.cold[number as usize].tenant = Some(self.identity.move_out(recorded, pages) as u32);
     }
 
     /// Moves tenants to numbers above all frame numbers, and makes their pages unavailable to reclaim. Returns the
@@ -146,6 +146,11 @@ impl Memory {
     /// the workload freed them, or they were still in use at the end.
     pub(crate) fn taken_early(&self) -> u64 {
         self.taken_early
+    }
+
+    /// Returns whether a frame of the engine holds a page that is known to have a mapping.
+    pub(crate) fn has_mapping(&self, pfn: Pfn) -> bool {
+        self.identity.tenant_of(pfn).is_some_and(|tenant| self.identity.has_mapping(tenant))
     }
 
     /// Moves the tenants of a block to the block's new frames. Returns `false` and moves nothing if one of the frames
@@ -211,15 +216,15 @@ impl Memory {
     /// serve the request; such a block does not count as scanned. Returns `true` without taking anything if the block
     /// is no longer cold. linux: mm/vmscan.c:isolate_lru_folios
     fn take_cold(&mut self, number: u32, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
-        let Cold { home, order, in_vain } = self.cold[number as usize];
-        let Some(tenant) = home.map(|tenant| tenant as usize) else { return true };
+        let Cold { tenant, order, in_vain } = self.cold[number as usize];
+        let Some(tenant) = tenant.map(|tenant| tenant as usize) else { return true };
         if self.identity.hold(tenant) != Hold::Cold {
             return true;
         }
         let taken = self.take(tenant, Order::new(order), wanted, found);
         if taken {
             found.scanned += u64::from(in_vain) + (1 << order);
-            self.cold[number as usize].home = None;
+            self.cold[number as usize].tenant = None;
         }
         taken
     }

@@ -81,7 +81,7 @@ fn reclaim_scan_is_limited_by_priority_and_zone() {
 fn contents_that_stay_keep_their_coldness() {
     let mut memory = with_cold();
     memory.let_stay(0, 5, 1);
-    assert!(memory.identity.get(5).is_none() && memory.home(0).is_some_and(|tenant| tenant >= 32));
+    assert!(memory.identity.get(5).is_none() && memory.tenant(0).is_some_and(|tenant| tenant >= 32));
     memory.identity.set(5, Pfn::new(9), 1, None);
     assert_eq!(frames(&memory.reclaim(&reclaim_all(1))), [5]);
     assert!(memory.identity.get(5).is_some(), "the frame's new contents are another page");

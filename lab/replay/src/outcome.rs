@@ -3,6 +3,7 @@
 use freehold::base::{MigrateType, Order};
 use freehold::stats::Counts;
 use freehold_trace::facts::Facts;
+use freehold_trace::mechanism::RequestClass;
 
 use super::counts::{free_blocks, pages_from, stalls};
 use super::fidelity::{Ending, pageblocks};
@@ -32,14 +33,15 @@ pub(crate) fn assemble(
     let Totals { counts, tally, course } = totals;
     let stalls = course.stalls.as_ref();
     let ending = Ending { engine, facts, survey, counts, tally, stalls, reclaim: options.reclaim };
+    let (fidelity, uncompared) = (ending.fidelity(), ending.uncompared());
     ReplayOutcome {
         policy: name.to_owned(),
         metrics: metrics(engine, counts, tally, stalls, options.reclaim),
         nudged: Vec::new(),
-        fidelity: ending.fidelity(),
+        fidelity,
         unreplayed: unreplayed(survey, tally, options.reclaim),
         assumptions: assumptions(engine.nodes(), options, &counts),
-        course,
+        course: Course { uncompared, ..course },
     }
 }
 
@@ -82,10 +84,26 @@ fn with_pressure(metrics: Metrics, counts: Counts, tally: Tally, times: Option<&
         .with_ratio(Metric::CompactSuccess, counts.compact_success, counts.compact_stall)
         .with_count(Metric::CompactScanned, counts.compact_migrate_scanned + counts.compact_free_scanned)
         .with_count(Metric::PagesMigrated, counts.migrations);
+    let metrics = with_mechanisms(metrics, counts, tally);
     match times {
         Some(times) => metrics.with_count(Metric::StallTime, times.replayed.total / 1000),
         None => metrics,
     }
+}
+
+/// Adds the metrics by mechanism.
+fn with_mechanisms(metrics: Metrics, counts: Counts, tally: Tally) -> Metrics {
+    let [no_reclaim, first, second] = [RequestClass::NoReclaim, RequestClass::HugeFirst, RequestClass::HugeSecond]
+        .map(|class| tally.mechanisms.requests(class).failures);
+    metrics
+        .with_count(Metric::AllocStallsReady, counts.reclaims_costly_ready)
+        .with_count(Metric::AllocStallsCostly, counts.reclaims_costly)
+        .with_count(Metric::AllocStallsSmall, counts.reclaims_small)
+        .with_count(Metric::PagesScannedCostly, counts.pgscan_costly)
+        .with_count(Metric::PagesScannedSmall, counts.pgscan_small)
+        .with_count(Metric::FailedNoReclaim, no_reclaim)
+        .with_count(Metric::FailedHugeFirst, first)
+        .with_count(Metric::FailedHugeSecond, second)
 }
 
 fn below_watermark(reclaim: ReclaimMode) -> &'static str {
@@ -109,7 +127,8 @@ fn unreplayed(survey: &Survey, tally: Tally, reclaim: ReclaimMode) -> Vec<(Strin
         ("moved blocks without a recorded target", tally.lost_moves),
         ("recorded failures that the engine served", tally.failures_served),
         ("of these, single pages taken from a huge page", tally.found_in_huge),
-        ("recorded failures that repeat a served request for a huge page", tally.not_repeated),
+        ("second requests for a huge page left out, since the first was served", tally.not_repeated),
+        ("second requests for a huge page that only the replay makes", tally.asked_again),
         ("requests left out, since the engine served a larger request that failed in the recording", tally.not_retried),
         ("recorded successes replaced by single pages", tally.made_up),
         ("blocks taken from the free lists for these", tally.made_up_blocks),

@@ -8,10 +8,12 @@
 use std::cell::{Cell, RefCell, RefMut};
 
 use freehold::base::lock::SoloLock;
-use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::platform::host::Solo;
 use freehold::platform::probe::Compactor;
-use freehold::platform::{FreePages, Migrated, Migration, Platform, Reclaim, Reclaimed, Reclaimer, SplitBlock, Task};
+use freehold::platform::{
+    FreePages, Isolation, Migrated, Migration, Platform, Reclaim, Reclaimed, Reclaimer, SplitBlock, Task,
+};
 use freehold::policy::compaction::gap;
 
 use super::lists::Lists;
@@ -20,7 +22,7 @@ use super::survey::{CompactionCosts, Pace};
 use super::{Probe, ReclaimMode};
 
 /// Cost of work in nanoseconds, measured on the recorded machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
     /// A page that kswapd scans.
     pub(crate) kswapd_page: u64,
@@ -28,6 +30,8 @@ pub(crate) struct Costs {
     pub(crate) direct_page: u64,
     /// Costs of compaction by requests.
     pub(crate) compacting: CompactionCosts,
+    /// Long wait of each run of compaction by a request.
+    pub(crate) compaction_waits: Vec<u64>,
     /// Costs of compaction by kcompactd.
     pub(crate) kcompactd: CompactionCosts,
 }
@@ -39,11 +43,12 @@ impl Costs {
             kswapd_page: pace.kswapd,
             direct_page: pace.direct,
             compacting: pace.compacting,
+            compaction_waits: pace.compaction_waits.clone(),
             kcompactd: pace.kcompactd,
         }
     }
 
-    fn of_page(self, by: Reclaimer) -> u64 {
+    fn of_page(&self, by: Reclaimer) -> u64 {
         match by {
             Reclaimer::Kswapd => self.kswapd_page,
             Reclaimer::Direct => self.direct_page,
@@ -60,6 +65,8 @@ pub(crate) struct Meter {
     scanned: Cell<u64>,
     /// Sleep time of the fiber that just stopped, in nanoseconds.
     sleeps: Cell<u64>,
+    /// Number of runs of compaction by requests whose waits were paid.
+    waited: Cell<usize>,
     /// Kind of task that compacts, if the running fiber does.
     compactor: Cell<Compactor>,
 }
@@ -67,7 +74,8 @@ pub(crate) struct Meter {
 impl Meter {
     fn new(costs: Costs) -> Meter {
         let compactor = Cell::new(Compactor::Direct);
-        Meter { costs, debt: Cell::default(), scanned: Cell::default(), sleeps: Cell::default(), compactor }
+        let [debt, scanned, sleeps] = Default::default();
+        Meter { costs, debt, scanned, sleeps, waited: Cell::default(), compactor }
     }
 
     /// Returns the sleep time of the fiber that just stopped, and resets it.
@@ -91,10 +99,20 @@ impl Meter {
         self.debt.set(self.debt.get() + ns);
     }
 
-    /// Returns all owed time, including compaction's scans, and resets it.
-    fn settle(&self, scanned: u64) -> u64 {
+    /// Returns all owed time, including compaction's scans and waits, and resets it. `runs` is the number of
+    /// compactions that requests have ended.
+    fn settle(&self, scanned: u64, runs: u64) -> u64 {
         let frames = scanned - self.scanned.replace(scanned);
-        self.debt.take() + frames * self.compacting().scanned_frame
+        let wait = if frames > 0 && self.compactor.get() == Compactor::Direct { self.take_wait(runs) } else { 0 };
+        self.debt.take() + frames * self.compacting().scanned_frame + wait
+    }
+
+    /// Returns the recorded wait of the run after `runs` others, unless it was paid.
+    fn take_wait(&self, runs: u64) -> u64 {
+        let current = runs as usize;
+        let is_new = self.waited.get() <= current;
+        self.waited.set(self.waited.get().max(current + 1));
+        self.costs.compaction_waits.get(current).copied().filter(|_| is_new).unwrap_or(0)
     }
 }
 
@@ -164,7 +182,8 @@ impl Stage {
     /// takes no time.
     pub(crate) fn pay(&self) {
         let probe = self.solo.probe();
-        let ns = self.meter.settle(probe.compact_migrate_scanned.get() + probe.compact_free_scanned.get());
+        let scanned = probe.compact_migrate_scanned.get() + probe.compact_free_scanned.get();
+        let ns = self.meter.settle(scanned, probe.compact_stall.get());
         if ns > 0 && freehold_fiber::is_running() {
             let (cpu, task, compactor) = (self.solo.cpu(), self.solo.task(), self.meter.compactor.get());
             self.meter.sleeps.set(ns);
@@ -252,6 +271,12 @@ impl Platform for Stage {
             Lists::Inactive => self.take_in_batches(pages, wanted),
             Lists::Generations => self.evict(pages, wanted),
         }
+    }
+
+    /// Keeps pages with a mapping in place if the request must not call into a file system. Which pages are under
+    /// writeback or locked is not known. linux: mm/compaction.c:isolate_migratepages_block
+    fn can_isolate(&self, isolation: &Isolation) -> bool {
+        isolation.gfp.contains(Gfp::FS) || !self.memory().has_mapping(isolation.pfn)
     }
 
     fn migrate(&self, migration: &Migration) -> Migrated {

@@ -33,6 +33,7 @@ pub(crate) fn restore(engine: &mut Engine<'_>, situation: &Situation<'_>, survey
     machine::restore_watermarks(engine, &situation.facts);
     fill_lists(engine, &cached);
     restore_limits(engine, &situation.facts);
+    restore_deferrals(engine, situation.recorded, survey);
 }
 
 fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
@@ -112,6 +113,16 @@ fn restore_limits(engine: &mut Engine<'_>, facts: &Facts) {
         for cpu in engine.cpu_ids() {
             let high = recorded.pcp.iter().find(|list| list.cpu == cpu.0).map(|list| list.high);
             engine.restore().set_pcp_high(cpu, NodeId(recorded.node as u8), kind, high);
+        }
+    }
+}
+
+/// Defers compaction in the zones in which the recorded kernel deferred it. A deferral of this length is for huge pages.
+fn restore_deferrals(engine: &mut Engine<'_>, recorded: &Facts, survey: &Survey) {
+    for (zone, kind) in machine::zones(recorded) {
+        if let Some(deferred) = survey.deferred.iter().find(|deferred| deferred.start_pfn == zone.start_pfn) {
+            let order = engine.map().pageblock_order();
+            engine.restore().resume_deferral(NodeId(zone.node as u8), kind, order, deferred.skipped);
         }
     }
 }

@@ -3,13 +3,15 @@
 //! Every result is a [`Document`]. A document has its own JSON, whose names are a contract with scripts, and reports of
 //! the shared model. Text, CSV, Markdown, HTML pages and the table of mmtests are rendered from the reports. `--json
 //! FILE` writes a file and still prints the text; `--json -` prints the JSON alone. The other formats work likewise.
+//! `--format json` is another spelling of `--json -`.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum, value_parser};
 use serde::Serialize;
 
 use crate::origin::Program;
@@ -63,9 +65,37 @@ impl<D: Document + Send + Sync> Views for D {
     }
 }
 
-/// Targets of the formats of a document.
+/// A format that stdout can get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Csv,
+    Markdown,
+    Mmtests,
+}
+
+/// Returns a parser of the name of one of these formats.
+fn format_parser<const N: usize>(formats: [Format; N]) -> impl TypedValueParser<Value = Format> {
+    let values = formats.map(|format| format.to_possible_value().expect("no format is hidden"));
+    PossibleValuesParser::new(values).map(|name| Format::from_str(&name, false).expect("the name is a possible value"))
+}
+
+/// Formats of a document.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Formats {
+    #[command(flatten)]
+    targets: Targets,
+
+    /// Format on stdout [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    #[arg(value_parser = format_parser([Format::Text, Format::Json, Format::Csv, Format::Markdown]))]
+    format: Option<Format>,
+}
+
+/// Targets of the formats of every document.
+#[derive(Clone, Debug, Default, Args)]
+struct Targets {
     /// Also write the result as JSON to FILE; `-` prints JSON instead of text
     #[arg(long, value_name = "FILE|-")]
     json: Option<Target>,
@@ -84,16 +114,20 @@ pub struct Formats {
     html: Option<Target>,
 }
 
-/// Targets of the formats of a document that compares A and B.
+/// Formats of a document that compares A and B.
 #[derive(Clone, Debug, Default, Args)]
 pub struct VerdictFormats {
     #[command(flatten)]
-    formats: Formats,
+    targets: Targets,
 
     /// Also write the table in the format of mmtests, for mails to kernel developers, to FILE; `-` prints the table
     /// instead of text
     #[arg(long, value_name = "FILE|-")]
     mmtests: Option<Target>,
+
+    /// Format on stdout [default: text]
+    #[arg(long, value_name = "FORMAT", value_parser = value_parser!(Format))]
+    format: Option<Format>,
 }
 
 /// Target of a format.
@@ -126,7 +160,7 @@ impl Formats {
     /// # Errors
     /// If a file cannot be written, if a file is one of the inputs, or if two formats have the same target.
     pub fn try_all<'p>(&self, inputs: impl IntoIterator<Item = &'p Path>) -> Result<(), OutputError> {
-        try_targets(&self.targets(), inputs)
+        try_targets(&self.targets.list(), self.format, inputs)
     }
 
     /// Writes a document to all targets: first the files, then stdout.
@@ -154,28 +188,33 @@ impl Formats {
 
     /// Returns whether an HTML page was requested. Data that only a page shows is computed only in this case.
     pub fn wants_page(&self) -> bool {
-        self.html.is_some()
+        self.targets.html.is_some()
     }
 
-    fn targets(&self) -> Vec<&Target> {
+    fn renderings<'d>(&'d self, document: &'d dyn Views) -> Vec<(&'d Target, Render<'d>)> {
+        self.targets.renderings(document).into_iter().chain(on_stdout(self.format, document)).collect()
+    }
+}
+
+impl Targets {
+    fn list(&self) -> Vec<&Target> {
         [&self.json, &self.csv, &self.markdown, &self.html].into_iter().flatten().collect()
     }
 
     fn renderings<'d>(&'d self, document: &'d dyn Views) -> Vec<(&'d Target, Render<'d>)> {
-        let all: [(&Option<Target>, Render<'d>); 4] = [
-            (&self.json, Box::new(|| document.json())),
-            (&self.csv, Box::new(|| csv::text(&document.reports()).expect("a write to memory cannot fail"))),
-            (&self.markdown, Box::new(|| joined(document, markdown::text))),
-            (&self.html, Box::new(|| document.page().into_bytes())),
-        ];
-        all.into_iter().filter_map(|(target, render)| Some((target.as_ref()?, render))).collect()
+        let formats = [(&self.json, Format::Json), (&self.csv, Format::Csv), (&self.markdown, Format::Markdown)];
+        let formats =
+            formats.into_iter().filter_map(|(target, format)| Some((target.as_ref()?, rendering(format, document)?)));
+        let page: Option<(&Target, Render<'d>)> =
+            self.html.as_ref().map(|target| (target, Box::new(|| document.page().into_bytes()) as Render<'d>));
+        formats.chain(page).collect()
     }
 }
 
 impl VerdictFormats {
     /// Returns whether an HTML page was requested, as [`Formats::wants_page`].
     pub fn wants_page(&self) -> bool {
-        self.formats.wants_page()
+        self.targets.html.is_some()
     }
 
     /// Checks all targets, as [`Formats::try_all`].
@@ -183,7 +222,8 @@ impl VerdictFormats {
     /// # Errors
     /// As for [`Formats::try_all`].
     pub fn try_all<'p>(&self, inputs: impl IntoIterator<Item = &'p Path>) -> Result<(), OutputError> {
-        try_targets(&self.formats.targets().into_iter().chain(&self.mmtests).collect::<Vec<_>>(), inputs)
+        let targets: Vec<&Target> = self.targets.list().into_iter().chain(&self.mmtests).collect();
+        try_targets(&targets, self.format, inputs)
     }
 
     /// Writes a document to all targets, as [`Formats::emit`].
@@ -191,15 +231,37 @@ impl VerdictFormats {
     /// # Errors
     /// As for [`Formats::emit`].
     pub fn emit(&self, document: &dyn Views, style: Style) -> Result<(), OutputError> {
-        let mut renderings = self.formats.renderings(document);
-        if let Some(target) = &self.mmtests {
-            renderings.push((target, Box::new(|| joined(document, mmtests::text))));
-        }
+        let mut renderings = self.targets.renderings(document);
+        renderings.extend(self.mmtests.as_ref().zip(rendering(Format::Mmtests, document)));
+        renderings.extend(on_stdout(self.format, document));
         send(&renderings, document, style)
     }
 }
 
-fn try_targets<'p>(targets: &[&Target], inputs: impl IntoIterator<Item = &'p Path>) -> Result<(), OutputError> {
+/// Returns the renderer of the format that stdout gets, if it is not the text.
+fn on_stdout(format: Option<Format>, document: &dyn Views) -> Option<(&Target, Render<'_>)> {
+    Some((&Target::Stdout, rendering(format?, document)?))
+}
+
+/// Returns the renderer of a format; `None` for the text, which depends on the terminal.
+fn rendering(format: Format, document: &dyn Views) -> Option<Render<'_>> {
+    Some(match format {
+        Format::Text => return None,
+        Format::Json => Box::new(|| document.json()),
+        Format::Csv => Box::new(|| csv::text(&document.reports()).expect("a write to memory cannot fail")),
+        Format::Markdown => Box::new(|| joined(document, markdown::text)),
+        Format::Mmtests => Box::new(|| joined(document, mmtests::text)),
+    })
+}
+
+fn try_targets<'p>(
+    targets: &[&Target],
+    format: Option<Format>,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> Result<(), OutputError> {
+    if format.is_some() && targets.contains(&&Target::Stdout) {
+        return Err(OutputError::StdoutTwice);
+    }
     let inputs: Vec<&Path> = inputs.into_iter().collect();
     if (1..targets.len()).any(|at| targets[..at].contains(&targets[at])) {
         return Err(OutputError::SamePlace);

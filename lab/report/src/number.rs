@@ -65,6 +65,18 @@ pub fn quantity(quantity: Option<Quantity>) -> String {
     }
 }
 
+/// Formats a quantity in a unit: times in a unit of suitable size, shares as percentages, and all others without their
+/// unit. `None` becomes a dash.
+pub fn quantity_of(unit: &str, number: Option<Quantity>) -> String {
+    let scale = match unit {
+        "microseconds" => 1e3,
+        "ns" => 1.0,
+        "share" => return number.map_or_else(|| ABSENT.to_owned(), |share| percent(share.value())),
+        _ => return quantity(number),
+    };
+    number.map_or_else(|| ABSENT.to_owned(), |time| duration((time.value() * scale).round() as u64))
+}
+
 /// Formats a number that need not be whole: three decimals below ten, one below a thousand, none above.
 pub fn decimal(number: f64) -> String {
     let size = number.abs();

@@ -106,10 +106,10 @@ impl Machine {
 }
 
 /// Options with a value that affect only the place or the look of the output.
-const ELSEWHERE: [&str; 9] =
-    ["--json", "--csv", "--markdown", "--html", "--mmtests", "--color", "--picture", "--resume", "--jobs"];
+const ELSEWHERE: [&str; 10] =
+    ["--json", "--csv", "--markdown", "--html", "--mmtests", "--format", "--color", "--picture", "--resume", "--jobs"];
 /// Options without a value that affect only the look of the output.
-const LOOKS: [&str; 2] = ["--hosts-table", "--all"];
+const LOOKS: [&str; 4] = ["--hosts-table", "--all", "--quiet", "-q"];
 
 /// Returns the command line without the options that affect only the place or the look of the output, because these do
 /// not change the result.
@@ -182,7 +182,7 @@ mod tests {
             shorten_command("bench --json x.json flags --margin 5 --color=never"),
             "freehold bench flags --margin 5"
         );
-        assert_eq!(shorten_command("sim purge --csv x.csv --markdown=- --all"), "freehold sim purge");
+        assert_eq!(shorten_command("sim purge --csv x.csv --markdown=- --all -q --format json"), "freehold sim purge");
         assert_eq!(
             shorten_command("bench --b linux-6.12,flags=plain --json=-"),
             "freehold bench --b linux-6.12,flags=plain"

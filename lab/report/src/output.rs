@@ -27,6 +27,10 @@ pub enum OutputError {
     #[error("two formats have the same target; give each format its own file")]
     SamePlace,
 
+    /// `--format` is given, and another option also directs a format to stdout.
+    #[error("--format and an option with `-` both print to stdout; keep one of them, or give the option a file")]
+    StdoutTwice,
+
     /// Stdout could not be written.
     #[error("cannot write to stdout: {0}; send the output somewhere else")]
     Stdout(io::Error),

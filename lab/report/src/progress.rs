@@ -1,9 +1,10 @@
 //! Progress lines of long commands.
 //!
 //! On a terminal, a bar moves on stderr. If stderr is a log or a pipe, a line is written every ten seconds instead.
-//! Under an [observer](crate::observer), nothing is written, and the observer reads the progress. The remaining time is
-//! extrapolated from the rate so far. This holds only if all counted steps take about the same time, so work whose
-//! parts differ is [weighed](Progress::weighing) instead of counted.
+//! Under an [observer](crate::observer), nothing is written, and the observer reads the progress. With
+//! [suppressed](crate::notes) notes, no progress is shown. The remaining time is extrapolated from the rate so far. This
+//! holds only if all counted steps take about the same time, so work whose parts differ is
+//! [weighed](Progress::weighing) instead of counted.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,18 +14,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
+use crate::notes;
 use crate::number;
 use crate::observer::Observer;
 use crate::terminal::printable;
 
 /// All bars of this process, one below the other.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(|| {
-    let is_terminal = io::stderr().is_terminal();
-    MultiProgress::with_draw_target(if is_terminal {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    })
+    let is_shown = io::stderr().is_terminal() && !notes::are_suppressed();
+    MultiProgress::with_draw_target(if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() })
 });
 
 /// Interval between two lines in a log.
@@ -34,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
-    /// Time of the next line in a log; `None` on a terminal or under an observer.
+    /// Time of the next line in a log; `None` on a terminal, under an observer, or if notes are suppressed.
     due: Option<Mutex<Instant>>,
     /// Unit of the count; `None` if the work is weighed, because weights are not shown.
     unit: Option<&'static str>,
@@ -74,11 +72,12 @@ impl Progress {
                 let _ = text.write_str(number::unit(state.pos(), unit.unwrap_or_default()));
             })
             .with_key("left", |state: &ProgressState, text: &mut dyn fmt::Write| {
-                let _ = text.write_str(&left_text(left(state.elapsed(), state.pos(), state.len().unwrap_or(0))));
+                let _ = text.write_str(&left_text(time_left(state.elapsed(), state.pos(), state.len().unwrap_or(0))));
             })
             .progress_chars("=> ");
         let bar = BARS.add(ProgressBar::new(total)).with_message(printable(&what).into_owned()).with_style(style);
-        let due = (!io::stderr().is_terminal()).then(|| Mutex::new(Instant::now() + PAUSE));
+        let is_log = !io::stderr().is_terminal() && !notes::are_suppressed();
+        let due = is_log.then(|| Mutex::new(Instant::now() + PAUSE));
         Progress { bar, due, unit, observer: None }
     }
 
@@ -105,13 +104,13 @@ impl Progress {
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
         let percent = (100 * done).checked_div(all).unwrap_or(0);
         let count = self.unit.map(|unit| format!(", {} {}", number::count(done), number::unit(done, unit)));
-        let left = left_text(left(elapsed, done, all));
+        let left = left_text(time_left(elapsed, done, all));
         format!("{}: {percent} %{}, {left}", self.bar.message(), count.unwrap_or_default())
     }
 }
 
 /// Returns the remaining time, extrapolated from the rate so far; `None` before the first step is done.
-fn left(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
+fn time_left(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
     let rest = all.saturating_sub(done);
     (done > 0).then(|| elapsed.mul_f64(rest as f64 / done as f64))
 }

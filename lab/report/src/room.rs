@@ -88,19 +88,19 @@ const MEMORY_CONTROLLER: Files = Files {
 fn group() -> Option<Room> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let rooms = [(UNIFIED, unified(&groups)), (MEMORY_CONTROLLER, find_memory_group(&groups))];
-    let bytes = rooms.into_iter().filter_map(|(files, own)| left(&files, own?)).min()?;
+    let bytes = rooms.into_iter().filter_map(|(files, own)| available(&files, own?)).min()?;
     Some(Room { bytes, of: "the control group of this process" })
 }
 
-fn left(files: &Files, own: &str) -> Option<u64> {
+fn available(files: &Files, own: &str) -> Option<u64> {
     let root = Path::new(files.root);
     let own = root.join(own);
     let groups = own.ancestors().take_while(|group| group.starts_with(root));
-    groups.filter_map(|group| left_in_group(files, group)).min()
+    groups.filter_map(|group| available_in_group(files, group)).min()
 }
 
 /// Returns the bytes that processes in one control group may still take; `None` where the group has no limit.
-fn left_in_group(files: &Files, group: &Path) -> Option<u64> {
+fn available_in_group(files: &Files, group: &Path) -> Option<u64> {
     let cached = fs::read_to_string(group.join("memory.stat")).ok().and_then(|text| field(&text, files.cached));
     let used = read_number(&group.join(files.used))?.saturating_sub(cached.unwrap_or(0));
     Some(read_number(&group.join(files.limit))?.saturating_sub(used))

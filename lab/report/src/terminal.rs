@@ -1,9 +1,9 @@
 //! Terminal output: colour, width, and tables.
 //!
-//! Tables for a file or a pipe have no colour by default and are as wide as needed, so that `grep` and `awk` find whole
-//! rows. Tables for a terminal are limited to its width: words wrap first, numbers never do. If that is not enough,
-//! every row is printed as several lines. The width is COLUMNS if it is set. Colour follows `--color`, then NO_COLOR,
-//! then whether stdout is a terminal.
+//! Output for a terminal is limited to its width. In a file or a pipe, tables have at most 120 columns and prose has 80.
+//! COLUMNS, if it is set, replaces these widths. In a table that is too wide, words wrap first, numbers never do. If that
+//! is not enough, every row is printed as several lines. Colour follows `--color`, then NO_COLOR, then whether stdout is
+//! a terminal.
 
 use std::borrow::Cow;
 use std::env;
@@ -29,10 +29,14 @@ pub enum ColorChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     colored: bool,
-    /// Columns of the terminal; `None` if the output is not a terminal.
-    width: Option<u16>,
+    /// Columns of tables.
+    table_width: u16,
+    /// Columns of prose and pictures.
+    prose_width: u16,
 }
 
+/// Columns of tables that do not go to a terminal.
+const TABLE_WIDTH: u16 = 120;
 /// Columns of prose that does not go to a terminal.
 const PROSE_WIDTH: u16 = 80;
 /// Columns of a terminal that does not report its width.
@@ -72,11 +76,11 @@ pub enum Column<'a> {
 
 impl Style {
     /// Style of files: no colour and no terminal.
-    pub const PLAIN: Style = Style { colored: false, width: None };
+    pub const PLAIN: Style = Style { colored: false, table_width: TABLE_WIDTH, prose_width: PROSE_WIDTH };
 
     /// Returns the style of a terminal of this many columns, without colour.
     pub fn with_width(columns: u16) -> Style {
-        Style { colored: false, width: Some(columns) }
+        Style { colored: false, table_width: columns, prose_width: columns }
     }
 
     /// Returns the style for stdout.
@@ -87,7 +91,8 @@ impl Style {
             ColorChoice::Never => false,
             ColorChoice::Auto => terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
-        Style { colored, width: terminal.then(measure_stdout) }
+        let columns = columns_variable().or_else(|| terminal.then(measure_stdout));
+        Style { colored, ..columns.map_or(Style::PLAIN, Style::with_width) }
     }
 
     /// Returns whether colours are shown.
@@ -97,7 +102,7 @@ impl Style {
 
     /// Returns the width of pictures made of characters, in columns.
     pub fn width(self) -> usize {
-        usize::from(self.width.unwrap_or(PROSE_WIDTH))
+        usize::from(self.prose_width)
     }
 
     /// Formats text in one of a terminal's 256 colours, if colours are shown.
@@ -109,13 +114,10 @@ impl Style {
     pub fn table(self, columns: &[Column]) -> Table {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        match self.width {
-            Some(width) => drop(table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width)),
-            None => drop(table.set_content_arrangement(ContentArrangement::Disabled)),
-        }
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(self.table_width);
         if self.colored {
             table.enforce_styling();
-        } else if self.width.is_none() {
+        } else {
             table.force_no_tty();
         }
         table.set_header(columns.iter().map(|column| self.header(*column)));
@@ -153,12 +155,13 @@ impl Style {
     }
 }
 
+/// Returns the number of columns that the environment variable COLUMNS requests.
+fn columns_variable() -> Option<u16> {
+    env::var("COLUMNS").ok()?.parse().ok().filter(|&columns| columns > 0)
+}
+
 /// Returns the width of the terminal behind stdout, in columns.
 fn measure_stdout() -> u16 {
-    let variable = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    if let Some(columns) = variable.filter(|&columns| columns > 0) {
-        return columns;
-    }
     match rustix::termios::tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 => size.ws_col,
         _ => USUAL_WIDTH,
@@ -195,9 +198,8 @@ fn is_harmless(letter: char) -> bool {
 /// Wraps prose to the width of the style, with a newline at the end of each line. The lines of a list item are indented
 /// after its mark.
 pub fn wrapped(text: &str, style: Style) -> String {
-    let width = style.width.unwrap_or(PROSE_WIDTH);
     let indent = if text.starts_with("- ") { "  " } else { "" };
-    let options = textwrap::Options::new(usize::from(width))
+    let options = textwrap::Options::new(style.width())
         .subsequent_indent(indent)
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .break_words(true);
@@ -207,8 +209,7 @@ pub fn wrapped(text: &str, style: Style) -> String {
 
 /// Formats a table, with a newline at the end and without trailing blanks in its lines.
 pub fn table_text(table: &Table) -> String {
-    let width = table.width().filter(|_| matches!(table.content_arrangement(), ContentArrangement::Dynamic));
-    let text = match width.map(usize::from) {
+    let text = match table.width().map(usize::from) {
         Some(width) if widths(table, longest_word).iter().sum::<usize>() > width => stacked(table, width),
         Some(_) => with_whole_words(table.clone()).trim_fmt(),
         None => table.trim_fmt(),
@@ -320,10 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn output_without_a_terminal_is_not_wrapped() {
-        let mut table = Style::PLAIN.table(&[Column::Text("a"), Column::Number("b")]);
-        table.add_row(["word ".repeat(60).trim(), NUMBER]);
-        assert_eq!(table_text(&table).lines().count(), 2);
+    fn output_without_a_terminal_has_at_most_120_columns() {
+        for words in [20, 60] {
+            let mut table = Style::PLAIN.table(&[Column::Text("a"), Column::Number("b")]);
+            table.add_row(["word ".repeat(words).trim(), NUMBER]);
+            let text = table_text(&table);
+            assert!(text.lines().all(|line| line.len() <= 120), "{text}");
+            assert_eq!(text.lines().count() == 2, words == 20, "{text}");
+        }
         assert_eq!(wrapped(&"word ".repeat(20), Style::PLAIN).lines().count(), 2);
     }
 }

@@ -321,7 +321,7 @@ impl Queue<'_> {
             return Ok(None);
         }
         let identity = subject.identity.clone();
-        let tasks = self.left(Some(&identity))?;
+        let tasks = self.remaining_tasks(Some(&identity))?;
         self.progress.advance(all - tasks.len() as u64);
         if tasks.is_empty() {
             return Ok(None);
@@ -340,7 +340,7 @@ impl Queue<'_> {
     }
 
     fn open_simulations(&self) -> Result<(), Error> {
-        let tasks = self.left(None)?;
+        let tasks = self.remaining_tasks(None)?;
         self.progress.advance((self.plan.tasks_max() - tasks.len()) as u64);
         let worker = Worker::new(self.plan, None).map_err(|error| Error::Input(error.to_string()))?;
         let of = self.plan.title().to_owned();
@@ -350,7 +350,7 @@ impl Queue<'_> {
     }
 
     /// Returns the tasks of a recording that are not done yet.
-    fn left(&self, identity: Option<&Identity>) -> Result<Vec<Task>, Error> {
+    fn remaining_tasks(&self, identity: Option<&Identity>) -> Result<Vec<Task>, Error> {
         let tasks = check_tasks(self.plan, identity, Some(self.folder))?;
         Ok(self.state().summary.add(identity, tasks))
     }

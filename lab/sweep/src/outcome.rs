@@ -5,6 +5,9 @@
 //! | `measure` | metric | value of the replay |
 //! | `nudged` | metric, index of the nudge | value with watermarks varied by up to 1 % |
 //! | `recorded`, `replayed`, `bound` | fidelity measure | value of the kernel, value of the replay, and the bound |
+//! | `recorded_events`, `replayed_events` | fidelity measure | events behind the two values |
+//! | `uncompared` | fidelity measure | reason for which a measure is not compared |
+//! | `uncompared_recorded`, `uncompared_replayed` | fidelity measure | the one value of such a measure that is known |
 //! | `unreplayed` | kind | number of events that were not replayed exactly |
 //! | `guess` | | sentence on an assumption of an imported recording |
 //! | `assumption` | | sentence on an assumption of the replay |
@@ -15,6 +18,7 @@ use freehold_replay::report::course::{Course, OutOfMemory};
 use freehold_replay::report::fidelity::{FidelityMeasure, FidelityRow};
 use freehold_replay::report::metrics::{Metric, Metrics};
 use freehold_replay::report::outcome::ReplayOutcome;
+use freehold_replay::report::uncompared::{UncomparedReason, UncomparedRow};
 use freehold_report::number::Quantity;
 use freehold_trace::recording::RecordingFacts;
 
@@ -30,6 +34,11 @@ const NUDGED: &str = "nudged";
 const RECORDED: &str = "recorded";
 const REPLAYED: &str = "replayed";
 const BOUND: &str = "bound";
+const RECORDED_EVENTS: &str = "recorded_events";
+const REPLAYED_EVENTS: &str = "replayed_events";
+const UNCOMPARED: &str = "uncompared";
+const UNCOMPARED_RECORDED: &str = "uncompared_recorded";
+const UNCOMPARED_REPLAYED: &str = "uncompared_replayed";
 const GUESS: &str = "guess";
 const UNREPLAYED: &str = "unreplayed";
 const ASSUMPTION: &str = "assumption";
@@ -57,6 +66,7 @@ pub(crate) fn rows(replayed: &Replay) -> Vec<Row> {
         rows.extend(replay.course.out_of_memory.iter().flat_map(|short| out_of_memory_rows(short, at)));
     }
     rows.extend(outcome.fidelity.iter().flat_map(fidelity_rows));
+    rows.extend(outcome.course.uncompared.iter().flat_map(uncompared_rows));
     let unreplayed = outcome.unreplayed.iter();
     rows.extend(unreplayed.map(|(what, events)| Row::number(UNREPLAYED, what, "events", Quantity::Count(*events))));
     rows.extend(outcome.assumptions.iter().map(|sentence| Row::text(ASSUMPTION, "", sentence)));
@@ -91,9 +101,24 @@ fn out_of_memory_rows(short: &OutOfMemory, at: u32) -> [Row; 3] {
 }
 
 fn fidelity_rows(row: &FidelityRow) -> Vec<Row> {
-    let numbers = [(RECORDED, Some(row.recorded)), (REPLAYED, Some(row.replayed)), (BOUND, row.bound)];
+    let [recorded_events, replayed_events] = [0, 1].map(|side| row.events.map(|events| events[side]));
+    let numbers = [
+        (RECORDED, Some(row.recorded)),
+        (REPLAYED, Some(row.replayed)),
+        (BOUND, row.bound),
+        (RECORDED_EVENTS, recorded_events),
+        (REPLAYED_EVENTS, replayed_events),
+    ];
     let present = numbers.into_iter().filter_map(|(section, number)| Some((section, number?)));
     present.map(|(section, number)| Row::number(section, row.measure.name(), "", Quantity::Ratio(number))).collect()
+}
+
+fn uncompared_rows(row: &UncomparedRow) -> Vec<Row> {
+    let name = row.measure.name();
+    let numbers = [(UNCOMPARED_RECORDED, row.recorded), (UNCOMPARED_REPLAYED, row.replayed)];
+    let numbers = numbers.into_iter().filter_map(|(section, number)| Some((section, number?)));
+    let numbers = numbers.map(|(section, number)| Row::number(section, name, "", Quantity::Ratio(number)));
+    [Row::text(UNCOMPARED, name, row.reason.label())].into_iter().chain(numbers).collect()
 }
 
 /// Reads a replay from its rows; returns `None` if something is missing.
@@ -109,7 +134,8 @@ pub(crate) fn from_rows(rows: &[Row]) -> Option<Replay> {
         assumptions: texts(rows, ASSUMPTION)?,
         ..outcome_at(&facts, 0)?
     };
-    Some(Replay { facts: facts.recording()?, outcome })
+    let course = Course { uncompared: read_uncompared(rows)?, ..outcome.course };
+    Some(Replay { facts: facts.recording()?, outcome: ReplayOutcome { course, ..outcome } })
 }
 
 /// Reads the outcome of the replay itself (0) or of a nudge (from 1), without the fields that are stored once for all
@@ -179,18 +205,36 @@ fn shortage(rows: &[Row], at: u32) -> Option<OutOfMemory> {
 
 fn read_fidelity(rows: &[Row]) -> Option<Vec<FidelityRow>> {
     let mut fidelity = Vec::new();
-    let mut numbers = rows.iter().filter(|row| [RECORDED, REPLAYED, BOUND].contains(&row.section.as_str())).peekable();
-    while let Some(recorded) = numbers.next() {
-        let replayed = numbers.next().filter(|row| row.section == REPLAYED && row.measure == recorded.measure)?;
-        let bound = numbers.next_if(|row| row.section == BOUND).and_then(|row| row.value);
-        fidelity.push(FidelityRow::new(
-            FidelityMeasure::parse(&recorded.measure)?,
-            recorded.value?,
-            replayed.value?,
-            bound,
-        ));
+    for recorded in rows.iter().filter(|row| row.section == RECORDED) {
+        let name = &recorded.measure;
+        let replayed = value_in(rows, REPLAYED, name)?;
+        let events = value_in(rows, RECORDED_EVENTS, name).zip(value_in(rows, REPLAYED_EVENTS, name));
+        let measure = FidelityMeasure::parse(name)?;
+        let row = FidelityRow::new(measure, recorded.value?, replayed, value_in(rows, BOUND, name));
+        fidelity.push(row.with_events(events.map(<[f64; 2]>::from)));
     }
     Some(fidelity)
+}
+
+fn read_uncompared(rows: &[Row]) -> Option<Vec<UncomparedRow>> {
+    let reasons = rows.iter().filter(|row| row.section == UNCOMPARED);
+    reasons
+        .map(|row| {
+            let reason =
+                UncomparedReason::ALL.into_iter().find(|reason| row.text.as_deref() == Some(reason.label()))?;
+            Some(UncomparedRow {
+                measure: FidelityMeasure::parse(&row.measure)?,
+                recorded: value_in(rows, UNCOMPARED_RECORDED, &row.measure),
+                replayed: value_in(rows, UNCOMPARED_REPLAYED, &row.measure),
+                reason,
+            })
+        })
+        .collect()
+}
+
+/// Returns the number of a fidelity measure in a section.
+fn value_in(rows: &[Row], section: &str, name: &str) -> Option<f64> {
+    rows.iter().find(|row| row.section == section && row.measure == name)?.value
 }
 
 #[cfg(test)]
@@ -205,7 +249,7 @@ mod tests {
             nudged: Vec::new(),
             fidelity: vec![
                 FidelityRow::new(FidelityMeasure::FreePages, 3.0, 2.0, Some(0.1)),
-                FidelityRow::new(FidelityMeasure::Failures, 0.0, 2.0, None),
+                FidelityRow::new(FidelityMeasure::Failures, 0.0, 2.0, None).with_events(Some([0.0, 2.0])),
             ],
             unreplayed: vec![("bulk allocation".to_owned(), 7)],
             assumptions: vec!["Memory was drawn.".to_owned()],
@@ -232,7 +276,15 @@ mod tests {
             rows: 11,
             guesses: vec!["The release.".to_owned()],
         };
-        let replayed = Replay { facts, outcome: ReplayOutcome { nudged: vec![outcome_alone(), nudged], ..outcome() } };
+        let uncompared = UncomparedRow {
+            measure: FidelityMeasure::AllocStalls,
+            recorded: None,
+            replayed: Some(3.0),
+            reason: UncomparedReason::NeedsReclaimEvents,
+        };
+        let course = Course { uncompared: vec![uncompared], ..Course::default() };
+        let outcome = ReplayOutcome { nudged: vec![outcome_alone(), nudged], course, ..outcome() };
+        let replayed = Replay { facts, outcome };
         assert_eq!(from_rows(&rows(&replayed)), Some(replayed));
     }
 

@@ -9,10 +9,8 @@ use std::error::Error;
 use std::path::Path;
 
 use freehold_trace::event::NO_PFN;
+use freehold_trace::state::fits_percpu_lists;
 use freehold_trace::{Facts, Kind, Reader, Row};
-
-/// Highest order of the per-CPU lists, apart from huge pages. linux: mm/page_alloc.c:pcp_allowed_order
-const COSTLY_ORDER: u8 = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for path in std::env::args().skip(1) {
@@ -32,7 +30,7 @@ struct FreeLists {
 
 impl FreeLists {
     fn apply(&mut self, row: &Row) {
-        let is_listed = row.order > COSTLY_ORDER && row.order != self.pageblock_order;
+        let is_listed = !fits_percpu_lists(row.order, self.pageblock_order);
         match row.kind {
             Kind::StartFree | Kind::PcpuDrain => self.enter(row),
             Kind::Free if is_listed => self.enter(row),

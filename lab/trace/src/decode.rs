@@ -4,6 +4,7 @@
 //! [`Decoder`] gets the format files of the running kernel, looks each field up once, and then fills each row in some
 //! tens of nanoseconds. It translates GFP flags and migratetypes to the numbering of `FORMAT.md`.
 
+use crate::check::PFN_LIMIT;
 use crate::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row};
 use crate::format::{EventFormat, Field, FormatError};
 use crate::gfp::GfpMap;
@@ -100,7 +101,7 @@ impl Decoder {
     #[inline]
     fn fill(&self, row: &mut Row, target: Target, value: i64, size: usize) {
         match target {
-            Pfn => row.pfn = pfn(value, size),
+            Pfn => row.pfn = first_frame(row.kind, pfn(value, size)),
             Order => row.order = order(row.kind, value),
             Gfp => row.gfp = self.gfp.translate(value as u64),
             Migratetype => row.migratetype = self.migratetype(value),
@@ -142,10 +143,31 @@ pub fn order(kind: Kind, value: i64) -> u8 {
     if !is_block && matches!(value, -1 | 0xffff_ffff) { 0 } else { u8::try_from(value).unwrap_or(u8::MAX) }
 }
 
+/// Returns the frame of an event. A quick search of compaction computes its first frame from the distance of its two
+/// scanners. If these have passed each other, the kernel reports a frame that no memory has, which becomes "no page".
+/// linux: mm/compaction.c:fast_isolate_freepages
+#[inline]
+fn first_frame(kind: Kind, pfn: u64) -> u64 {
+    if kind == Kind::FastIsolateFreePages && pfn >= PFN_LIMIT { NO_PFN } else { pfn }
+}
+
 /// Returns a frame number. A field of any width in which all bits are set means "no page".
 #[inline]
 fn pfn(value: i64, size: usize) -> u64 {
     let mask = if size < 8 { (1 << (8 * size)) - 1 } else { u64::MAX };
     let value = value as u64 & mask;
     if value == mask { NO_PFN } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn search_between_scanners_that_passed_each_other_has_no_first_frame() {
+        let frame = |kind, bits: u64| first_frame(kind, pfn(bits as i64, 8));
+        assert_eq!(frame(Kind::FastIsolateFreePages, (1 << 63) + 38_400), NO_PFN);
+        assert_eq!(frame(Kind::FastIsolateFreePages, 38_400), 38_400);
+        assert_eq!(frame(Kind::Alloc, 1 << 63), 1 << 63, "a frame of an allocation must exist");
+    }
 }

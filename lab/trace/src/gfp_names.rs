@@ -20,8 +20,8 @@ const CLASSES: [(u32, &str); 13] = [
     (0x820, "GFP_ATOMIC"),
     (0xc00, "GFP_NOIO"),
     (0x2800, "GFP_NOWAIT"),
-    (0x4, "GFP_DMA32"),
     (0x1, "GFP_DMA"),
+    (0x4, "GFP_DMA32"),
 ];
 
 /// Returns the class of a mask: `GFP_KERNEL`, `GFP_HIGHUSER_MOVABLE`, ...; `other` if the mask contains none.

@@ -59,6 +59,9 @@ struct Change {
 /// First kernel whose per-CPU lists keep blocks of order 1 to 3 for longer.
 const LISTS_KEEP_LONGER: Release = Release { major: 6, minor: 16 };
 
+/// First kernel with `vm.defrag_mode`. linux: mm/page_alloc.c:defrag_mode
+const DEFRAG_MODE: Release = Release { major: 6, minor: 15 };
+
 /// First kernel on which the size of a pageblock can be chosen at build time. linux: mm/Kconfig:PAGE_BLOCK_MAX_ORDER
 pub(crate) const PAGEBLOCKS_OF_CHOICE: Release = Release { major: 6, minor: 16 };
 
@@ -73,7 +76,7 @@ const CHANGES: [Change; 10] = [
         switch: None,
     },
     Change {
-        since: Release { major: 6, minor: 15 },
+        since: DEFRAG_MODE,
         what: "vm.defrag_mode, if on, also avoids fallbacks in the slow path, and reclaim for large blocks continues \
                longer before compaction",
         switch: None,
@@ -123,6 +126,12 @@ impl Release {
     /// Returns whether this kernel frees the pages of a range as the largest blocks that fit, and not one by one.
     pub fn frees_ranges_in_blocks(self) -> bool {
         self >= RANGES_IN_BLOCKS
+    }
+
+    /// Returns whether this kernel is the first one with `vm.defrag_mode`. Its nearest rules are those of a kernel
+    /// without that setting.
+    pub fn is_first_with_defrag_mode(self) -> bool {
+        self == DEFRAG_MODE
     }
 
     /// Returns the name of the policy whose rules are nearest to this kernel's.

@@ -15,8 +15,11 @@
 //! 4. [`procfs`] and [`snapshot`] convert the kernel's texts and page flags to facts and state rows.
 //! 5. [`state`] combines flags, zones and events into one start state.
 //!
+//! [`anonymize`] removes the names from a recording's facts before they are written.
+//!
 //! The crate does not depend on the engine, so that old recordings stay readable when the engine changes.
 
+pub mod anonymize;
 mod batch;
 mod bounds;
 mod check;
@@ -34,6 +37,7 @@ mod group;
 mod group_buffer;
 pub mod kernel;
 mod lives;
+pub mod mechanism;
 mod pages;
 mod part_file;
 mod possible;

@@ -52,7 +52,7 @@ impl PartFile {
         let part = PathBuf::from(part_name);
         let (file, name) = match nameless(folder_of(path)) {
             Ok(file) => (file, Name::None),
-            Err(_) => (File::create(&part)?, Name::Part),
+            Err(_) => (new_file(OFlags::NOFOLLOW).create(true).truncate(true).open(&part)?, Name::Part),
         };
         Ok(PartFile { file, path: path.clone(), part, name, checksum: crc32fast::Hasher::new() })
     }
@@ -95,7 +95,14 @@ fn nameless(folder: &Path) -> io::Result<File> {
     if !Path::new(OPEN_FILES).is_dir() {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    OpenOptions::new().write(true).custom_flags(OFlags::TMPFILE.bits().cast_signed()).mode(0o666).open(folder)
+    new_file(OFlags::TMPFILE).open(folder)
+}
+
+/// Returns options for a file that only its owner can read, because it contains names of tasks and kernel addresses.
+fn new_file(flags: OFlags) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600).custom_flags(flags.bits().cast_signed());
+    options
 }
 
 /// Returns the folder of a path; `.` if the path names none.
@@ -126,6 +133,8 @@ impl Drop for PartFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn file_names(folder: &Path) -> Vec<std::ffi::OsString> {
@@ -144,6 +153,7 @@ mod tests {
         assert_eq!((file_names(folder.path()), fs::read(&path).unwrap()), (vec!["r".into()], b"old".to_vec()));
         file.publish().unwrap();
         drop(file);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!((file_names(folder.path()), fs::read(&path).unwrap()), (vec!["r".into()], b"new".to_vec()));
     }
 

@@ -16,7 +16,7 @@ use crate::check::Checker;
 use crate::checksum::{CHECKSUM_KEY, Checksums};
 use crate::error::{Error, Fault, Origin};
 use crate::event::Row;
-use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
+use crate::facts::{FORMAT_VERSION, FORMAT_VERSION_MIN, Facts, METADATA_KEY};
 use crate::group_buffer::RowGroupBuffer;
 use crate::part_file::PartFile;
 use crate::schema::{self, GROUP_ROWS};
@@ -77,8 +77,9 @@ impl Writer {
 
     /// Closes the recording and gives it its name.
     ///
-    /// The facts are stored as given, except for three fields that follow from the rows: `format`, `rows`, and `cpus`
-    /// if a row names a higher CPU.
+    /// The facts are stored as given, except for `rows`, for `cpus` if a row names a higher CPU, and for `format`. A
+    /// copy of an older recording keeps its format, which determines the meaning of its facts; all other recordings get
+    /// the current one.
     ///
     /// # Errors
     /// [`Error::Row`] if a row names a task that the facts do not list; [`Error::Write`] or [`Error::DiskFull`] if the
@@ -100,7 +101,9 @@ impl Writer {
     /// Returns the facts with the fields that follow from the rows filled in.
     fn complete(&self, facts: &Facts) -> Result<Facts, Error> {
         let mut facts = facts.clone();
-        facts.format = FORMAT_VERSION;
+        if !(FORMAT_VERSION_MIN..=FORMAT_VERSION).contains(&facts.format) {
+            facts.format = FORMAT_VERSION;
+        }
         facts.rows = self.checker.counts();
         if self.rows > 0 {
             facts.cpus = facts.cpus.max(self.checker.cpu_max.saturating_add(1));

@@ -80,6 +80,8 @@ pub struct MemoryRow {
 pub struct SizeRow {
     /// Name of the cache.
     pub name: String,
+    /// Least and most bytes of the requests that the cache serves; `None` for sheaves.
+    pub request_bytes: Option<[u32; 2]>,
     /// Bytes of an object.
     pub size: u32,
     /// Objects in use by the program.
@@ -113,6 +115,8 @@ pub struct FullnessRow {
 pub struct PinRow {
     /// Name of the cache.
     pub name: String,
+    /// Least and most bytes of the requests that the cache serves; `None` for sheaves.
+    pub request_bytes: Option<[u32; 2]>,
     /// Number of sparse blocks that contain slabs of this cache.
     pub blocks: u64,
     /// Blocks of these that contain no other slabs.
@@ -146,6 +150,8 @@ pub struct BlockRow {
 pub struct BlockPin {
     /// Name of the cache.
     pub name: String,
+    /// Least and most bytes of the requests that the cache serves; `None` for sheaves.
+    pub request_bytes: Option<[u32; 2]>,
     /// Number of slabs.
     pub slabs: u32,
     /// Objects in use by the program.
@@ -229,6 +235,7 @@ fn sizes(blocks: &[Block], caches: &Caches) -> Vec<SizeRow> {
         let Some(cache) = caches.get(part.cache) else { continue };
         let row = rows.entry(part.cache).or_insert_with(|| SizeRow {
             name: cache.name.as_str().to_owned(),
+            request_bytes: caches.request_bytes(cache),
             size: cache.object_size(),
             ..SizeRow::default()
         });
@@ -279,9 +286,11 @@ fn pins(blocks: &[Block], caches: &Caches) -> Vec<PinRow> {
     let sparse = blocks.iter().filter(|block| block.is_sparse());
     for (block, part) in sparse.flat_map(|block| block.parts.iter().map(move |part| (block, part))) {
         let Some(cache) = caches.get(part.cache) else { continue };
-        let row = by_cache
-            .entry(part.cache)
-            .or_insert_with(|| PinRow { name: cache.name.as_str().to_owned(), ..PinRow::default() });
+        let row = by_cache.entry(part.cache).or_insert_with(|| PinRow {
+            name: cache.name.as_str().to_owned(),
+            request_bytes: caches.request_bytes(cache),
+            ..PinRow::default()
+        });
         row.blocks += 1;
         row.alone += u64::from(block.parts.len() == 1);
         row.unused += u64::from(part.objects == 0);
@@ -307,8 +316,10 @@ fn block_row(block: &Block, caches: &Caches) -> BlockRow {
 }
 
 fn block_pin(part: &Part, caches: &Caches) -> BlockPin {
+    let cache = caches.get(part.cache);
     BlockPin {
-        name: caches.get(part.cache).map_or_else(String::new, |cache| cache.name.as_str().to_owned()),
+        name: cache.map_or_else(String::new, |cache| cache.name.as_str().to_owned()),
+        request_bytes: cache.and_then(|cache| caches.request_bytes(cache)),
         slabs: part.slabs,
         objects: part.objects,
         cached: part.cached,

@@ -55,9 +55,10 @@ impl HeapMap {
         let sparse: u64 = self.fullness.iter().skip(1).take(2).map(|row| row.blocks).sum();
         if let Some(pin) = self.pins.first() {
             sentences.push(format!(
-                "Blocks of 2 MiB of which half of the pages or less are slabs: {}. Objects of {} are in {} of them.",
+                "Blocks of 2 MiB of which half of the pages or less are slabs: {}. Most frequent objects: {}, in {} \
+                 of them.",
                 count(sparse),
-                pin.name,
+                bytes_of_requests(pin.request_bytes, &pin.name),
                 count(pin.blocks)
             ));
         }
@@ -101,12 +102,15 @@ impl HeapMap {
             let used = if row.room == 0 { 0.0 } else { row.objects as f64 / row.room as f64 };
             let counts = [row.objects, row.cached, row.slabs].map(Value::count);
             let ends = [row.bytes / KIB, row.blocks].map(Value::count);
-            [vec![Value::text(&row.name)], counts.to_vec(), vec![Value::Share(used)], ends.to_vec()].concat()
+            let cache = Value::Text(bytes_of_requests(row.request_bytes, &row.name));
+            [vec![cache], counts.to_vec(), vec![Value::Share(used)], ends.to_vec()].concat()
         });
         let numbers = ["objects in use", "cached", "slabs", "in use", "KiB of slabs", "blocks"];
         let table = Table::new("Sizes", Column::several(&["cache"], &numbers), rows);
         Table {
-            about: "Each size is a cache. Sheaves are arrays with the addresses of objects that CPUs cache.".to_owned(),
+            about: "Each cache serves requests of a range of bytes. Sheaves are arrays with the addresses of objects \
+                    that CPUs cache."
+                .to_owned(),
             ..table
         }
     }
@@ -135,7 +139,8 @@ impl HeapMap {
     fn pins_table(&self) -> Table {
         let rows = self.pins.iter().map(|row| {
             let counts = [row.blocks, row.alone, row.unused, row.slabs, row.objects, row.cached];
-            [vec![Value::text(&row.name)], counts.map(Value::count).to_vec()].concat()
+            let cache = Value::Text(bytes_of_requests(row.request_bytes, &row.name));
+            [vec![cache], counts.map(Value::count).to_vec()].concat()
         });
         let numbers = [
             "blocks",
@@ -173,7 +178,16 @@ fn memory_row(what: &str, bytes: u64, in_memory: Option<u64>) -> Vec<Value> {
 fn in_words(pin: &BlockPin) -> String {
     let slabs = if pin.slabs == 1 { "slab" } else { "slabs" };
     let cached = if pin.cached == 0 { String::new() } else { format!(", {} cached", pin.cached) };
-    format!("{}: {} {slabs}, {} in use{cached}", pin.name, pin.slabs, pin.objects)
+    let bytes = bytes_of_requests(pin.request_bytes, &pin.name);
+    format!("{bytes}: {} {slabs}, {} in use{cached}", pin.slabs, pin.objects)
+}
+
+/// Formats the bytes of the requests that a cache serves, or the kind of a cache that serves none.
+fn bytes_of_requests(bytes: Option<[u32; 2]>, name: &str) -> String {
+    match bytes {
+        Some([least, most]) => format!("{}-{} B", count(least.into()), count(most.into())),
+        None => format!("sheaves ({name})"),
+    }
 }
 
 /// Formats bytes in KiB or MiB.
@@ -195,8 +209,10 @@ mod tests {
 
     #[test]
     fn block_contents_are_described_by_size() {
-        let pin = BlockPin { name: "kmalloc-64".to_owned(), slabs: 2, objects: 3, cached: 1 };
-        assert_eq!(in_words(&pin), "kmalloc-64: 2 slabs, 3 in use, 1 cached");
-        assert_eq!(in_words(&BlockPin { slabs: 1, cached: 0, ..pin }), "kmalloc-64: 1 slab, 3 in use");
+        let request_bytes = Some([1025, 1280]);
+        let pin = BlockPin { name: "kmalloc-1280".to_owned(), request_bytes, slabs: 2, objects: 3, cached: 1 };
+        assert_eq!(in_words(&pin), "1,025-1,280 B: 2 slabs, 3 in use, 1 cached");
+        assert_eq!(in_words(&BlockPin { slabs: 1, cached: 0, ..pin }), "1,025-1,280 B: 1 slab, 3 in use");
+        assert_eq!(bytes_of_requests(None, "sheaf-1k"), "sheaves (sheaf-1k)");
     }
 }

@@ -63,6 +63,17 @@ impl Caches {
         self.by_number.iter().flatten()
     }
 
+    /// Returns the least and the most bytes of the requests that a cache serves; `None` for a cache of sheaves. A
+    /// request for a large alignment may be smaller.
+    pub fn request_bytes(&self, cache: &Cache) -> Option<[u32; 2]> {
+        if self.is_sheaf_cache(cache.id) {
+            return None;
+        }
+        let sizes = self.iter().filter(|other| !self.is_sheaf_cache(other.id)).map(Cache::object_size);
+        let below = sizes.filter(|&size| size < cache.object_size()).max().unwrap_or(0);
+        Some([below + 1, cache.object_size()])
+    }
+
     /// Returns whether the objects of a cache contain sheaves.
     pub fn is_sheaf_cache(&self, id: CacheId) -> bool {
         self.sheaves.contains(&id)

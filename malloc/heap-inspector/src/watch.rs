@@ -11,10 +11,10 @@ use crate::map::{HeapMap, MapLimits, MemoryRow};
 use crate::slabs::Caches;
 use crate::target::{HeapError, Target};
 
-/// Delay before the first sample of a process, which may end soon or execute another program. The delay doubles each
-/// time.
+/// Delay before the first round of samples. It is short, since the program may end soon or execute another program. The
+/// delay doubles with each round, up to [`BETWEEN`].
 const FIRST: Duration = Duration::from_millis(50);
-/// Delay between samples after that; `BETWEEN_MOST` bounds the delay if samples take long.
+/// Delay between rounds after that; `BETWEEN_MOST` bounds the delay if a round takes long.
 const BETWEEN: Duration = Duration::from_secs(1);
 const BETWEEN_MOST: Duration = Duration::from_secs(10);
 /// Divisor of the delay: a round of samples takes at most this part of it, as long as the delay is below its bound.

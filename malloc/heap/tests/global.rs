@@ -33,7 +33,7 @@ fn every_layout_is_served() {
             GLOBAL.dealloc(object, layout);
             let zeroed = GLOBAL.alloc_zeroed(layout);
             let bytes = std::slice::from_raw_parts(zeroed, layout.size());
-            assert!(bytes.iter().all(|&byte| byte == 0), "{layout:?}: what was used before shows");
+            assert!(bytes.iter().all(|&byte| byte == 0), "{layout:?}: zeroed memory contains old bytes");
             GLOBAL.dealloc(zeroed, layout);
         }
     }
@@ -74,7 +74,7 @@ fn short_lived_threads_share_the_allocator() {
             .collect();
         for thread in threads {
             // Memory that one thread allocated is freed by another.
-            let map = thread.join().expect("it ends");
+            let map = thread.join().expect("the thread must not panic");
             assert!(map.iter().all(|(key, text)| text.len() == key.to_string().len() * usize::from(key % 90)));
         }
     }
@@ -89,7 +89,7 @@ fn impossible_reservations_fail() {
 /// Runs this program's other tests again under a command that changes its environment.
 fn again(command: &mut Command) {
     let this = std::env::current_exe().expect("it runs");
-    let output = command.arg(this).args(["--skip", "rerun_"]).output().expect("it can be run");
+    let output = command.arg(this).args(["--skip", "rerun_"]).output().expect("the program must run");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("4 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -119,7 +119,7 @@ fn rerun_with_an_invalid_free_ends_with_a_report() {
         .args(["--exact", "rerun_with_an_invalid_free_ends_with_a_report", "--nocapture"])
         .env("FREEHOLD_TEST_FREE", "1")
         .output()
-        .expect("it can be run");
+        .expect("the program must run");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("no object begins at"), "{said}");
 }

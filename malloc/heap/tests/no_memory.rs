@@ -56,7 +56,7 @@ fn live<C: CpuLocal>(make: fn(&HeapConfig) -> Result<Heap<C>, HeapError>) -> Res
         // more.
         unsafe {
             last = object.cast().read();
-            heap.free(object).expect("it is an object");
+            heap.free(object).expect("the pointer must be an object in use");
         }
     }
     Ok(())

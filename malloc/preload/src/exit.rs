@@ -7,9 +7,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use freehold_malloc::os::platform::Descriptor;
 use freehold_malloc::process::options::Stats;
+use freehold_malloc::process::usage::{Usage, is_child_of};
 use freehold_malloc::process::{self, options, profile};
 
-use crate::introspect::{say_all, say_summary};
+use crate::introspect::{say_all, say_summary, say_usage};
 
 /// Duplicate of the initial standard error, with a number that programs do not use.
 static ERRORS: AtomicI32 = AtomicI32::new(libc::STDERR_FILENO);
@@ -48,7 +49,20 @@ extern "C" fn at_exit() {
     match stats() {
         Stats::Off => {}
         Stats::AtExit => say_summary(&mut errors),
+        Stats::OfLong => say_unless_brief(&mut errors),
         Stats::OfSizes => say_all(&mut errors),
+    }
+}
+
+/// Writes the summary, unless the process was brief and is not the child of the process that the options name. A brief
+/// process is counted instead.
+fn say_unless_brief(errors: &mut Descriptor) {
+    let Some(options) = options::current() else { return };
+    let usage = Usage::of_process();
+    if usage.is_brief() && !is_child_of(options.stats_parent) {
+        options.stats_file.count();
+    } else {
+        say_usage(&usage, errors);
     }
 }
 

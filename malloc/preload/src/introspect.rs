@@ -5,7 +5,8 @@ use core::fmt::{self, Write};
 
 use freehold_malloc::os::platform::StandardError;
 use freehold_malloc::process::stats::{self, Summary};
-use freehold_malloc::process::{keep, options};
+use freehold_malloc::process::usage::Usage;
+use freehold_malloc::process::{keep, line, options};
 
 /// glibc's `mallinfo` structure. Fields that have no meaning for this allocator are zero.
 #[repr(C)]
@@ -68,10 +69,13 @@ pub extern "C" fn malloc_stats() {
 
 /// Writes a summary in one line.
 pub(crate) fn say_summary(to: &mut dyn Write) {
+    say_usage(&Usage::of_process(), to);
+}
+
+/// Writes a summary in one line, with the process's memory and CPU time as they were before.
+pub(crate) fn say_usage(usage: &Usage, to: &mut dyn Write) {
     if let Some(summary) = stats::summary() {
-        // SAFETY: `getpid` takes no arguments and has no preconditions.
-        let process = unsafe { libc::getpid() };
-        let _written = writeln!(to, "freehold: process {process}: {summary}");
+        line::write(usage, &summary, to);
     }
 }
 

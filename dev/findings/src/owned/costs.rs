@@ -38,7 +38,8 @@ pub(super) fn growth(report: &SimReport, point: usize) -> DataTable {
     DataTable::new(header, rows)
 }
 
-/// Returns the smallest number of CPUs that wait for a tenth of the time.
+/// Returns the smallest number of CPUs at which at least a tenth of the CPU time is spent waiting for a zone lock, or a
+/// dash if the plan has no such number.
 fn knee(report: &SimReport, point: usize, policy: usize) -> String {
     report
         .plan

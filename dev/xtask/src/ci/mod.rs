@@ -21,4 +21,4 @@ mod spelling;
 mod stages;
 pub(crate) mod uncoupled;
 
-pub(crate) use stages::STAGES;
+pub(crate) use stages::RUN;

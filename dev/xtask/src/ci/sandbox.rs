@@ -9,6 +9,7 @@ use std::process::Command;
 
 use crate::command;
 use crate::error::{Error, on_file};
+use crate::package::glibc;
 
 /// Scratch folder, library, and programs of this machine.
 pub(crate) struct Sandbox {
@@ -26,11 +27,13 @@ impl Sandbox {
     /// Copies the library into `scratch`, and makes both readable by every user.
     ///
     /// # Errors
-    /// Returns an error if a file cannot be written, or if `freehold` does not print the path of its library.
+    /// Returns an error if a file cannot be written, if `freehold` does not print the path of its library, or if the
+    /// library needs a newer glibc than packages support.
     pub(super) fn new(freehold: PathBuf, scratch: &Path) -> Result<Sandbox, Error> {
         let permissions = Permissions::from_mode(0o755);
         fs::set_permissions(scratch, permissions.clone()).map_err(on_file("open", scratch))?;
         let carried = command::text(Command::new(&freehold).args(["run", "--print-library"]))?;
+        glibc::check(Path::new(carried.trim_end()))?;
         let library = scratch.join("libfreehold.so");
         fs::copy(carried.trim_end(), &library).map_err(on_file("create", &library))?;
         fs::set_permissions(&library, permissions).map_err(on_file("open", &library))?;

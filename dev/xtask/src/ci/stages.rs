@@ -8,12 +8,15 @@ use crate::baremetal;
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
-use crate::stage::{Outcome, Stage};
+use crate::stage::{AfterFailure, Outcome, Run, Stage};
 use crate::tidy;
 use crate::workspace::cargo;
 
+/// The gate, which ends at the first failure.
+pub(crate) static RUN: Run = Run { task: "ci", stages: &STAGES, after_failure: AfterFailure::Stop };
+
 /// All stages of the gate in their order. The quickest are first.
-pub(crate) static STAGES: [Stage; 21] = [
+static STAGES: [Stage; 21] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage {
         name: "tidy",

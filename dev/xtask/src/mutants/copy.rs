@@ -24,7 +24,8 @@ pub(crate) type Places = BTreeMap<String, Vec<Stretch>>;
 /// Returns an error if a file cannot be read or written.
 pub(crate) fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Site>) -> Result<Places, Error> {
     let (mut wanted, mut places) = (BTreeMap::new(), Places::new());
-    for member in subject.members {
+    let members = workspace::with_dependencies(&subject.root, subject.members)?;
+    for member in &members {
         take(subject, Path::new(member), &mut wanted)?;
     }
     for source in sources {
@@ -42,7 +43,7 @@ pub(crate) fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u3
     }
     let count = mutants.keys().max().map_or(1, |most| *most as usize + 1);
     wanted.insert(subject.sources().join("mutant.rs"), runtime::module(count).into_bytes());
-    wanted.insert(PathBuf::from("Cargo.toml"), workspace::manifest_of(&subject.root, subject.members)?.into_bytes());
+    wanted.insert(PathBuf::from("Cargo.toml"), workspace::manifest_of(&subject.root, &members)?.into_bytes());
     // A test compares an example with `docs/kernel.md`.
     for file in ["Cargo.lock", "rust-toolchain.toml", "docs/kernel.md"] {
         let path = subject.root.join(file);

@@ -49,7 +49,7 @@ impl<'s> Iterator for Drawn<'s> {
 ///
 /// # Errors
 /// Returns [`Error::Usage`] if there is no site at one of the places.
-pub(crate) fn asked_for<'s>(sites: &'s [Site], folder: &str, only: &[String]) -> Result<Vec<&'s Site>, Error> {
+pub(crate) fn requested<'s>(sites: &'s [Site], folder: &str, only: &[String]) -> Result<Vec<&'s Site>, Error> {
     if let Some(place) = only.iter().find(|place| !sites.iter().any(|site| is_at(folder, site, place))) {
         return Err(Error::Usage(format!(
             "there is no mutant at `{place}`; give a file or folder below {folder}, or FILE:LINE"
@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn count_at(sites: &[Site], only: &str) -> Result<usize, Error> {
-        asked_for(sites, "core/src", &[only.to_owned()]).map(|sites| sites.len())
+        requested(sites, "core/src", &[only.to_owned()]).map(|sites| sites.len())
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(count_at(&sites, "page").unwrap(), 2);
         assert_eq!(count_at(&sites, "core/src/page/free.rs:4").unwrap(), 1);
         assert_eq!(count_at(&sites, "page.rs").unwrap(), 1);
-        assert_eq!(asked_for(&sites, "core/src", &[]).unwrap().len(), 3);
+        assert_eq!(requested(&sites, "core/src", &[]).unwrap().len(), 3);
         assert!(count_at(&sites, "pag").unwrap_err().to_string().contains("`pag`"));
     }
 }

@@ -116,14 +116,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
 fn run_on(subject: &Subject, equivalent: &Path, args: &Args) -> Result<(), Error> {
     let (sources, sites) = subject.read()?;
     let listed = equivalent::read(equivalent, &sites)?;
-    let asked_for = draw::asked_for(&sites, &subject.sources().to_string_lossy(), &args.only)?;
-    let (drawn, count) = (Drawn::new(&asked_for, args.seed), args.count().min(asked_for.len()));
+    let requested = draw::requested(&sites, &subject.sources().to_string_lossy(), &args.only)?;
+    let (drawn, count) = (Drawn::new(&requested, args.seed), args.count().min(requested.len()));
     if args.list {
         drawn.take(count).for_each(|(_, site)| list(site));
         return Ok(());
     }
     let jobs = usize::from(args.jobs);
-    println!("mutants: building {count} of {} possible mutants", asked_for.len());
+    println!("mutants: building {count} of {} possible mutants", requested.len());
     let built = build::build(subject, &sources, drawn, count, jobs)?;
     let patience = Duration::from_secs(args.patience.into());
     let mut tests = suite::watch(&built.programs, &subject.folder.join("met"), patience, jobs)?;
@@ -133,7 +133,7 @@ fn run_on(subject: &Subject, equivalent: &Path, args: &Args) -> Result<(), Error
     let fates = trial::run(&built.mutants, &tests, jobs, |site, fate| report::complaint(site, fate, &listed))?;
     let mutants = fates.into_iter().map(|(site, fate)| MutantReport::new(site, fate, &listed)).collect();
     let report =
-        Report { seed: args.seed, sites: asked_for.len(), tests: tests.len(), refused: built.refused, mutants };
+        Report { seed: args.seed, sites: requested.len(), tests: tests.len(), refused: built.refused, mutants };
     if let Some(path) = &args.json {
         report.write(path)?;
     }

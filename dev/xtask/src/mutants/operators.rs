@@ -54,7 +54,7 @@ pub(crate) fn has_let(expr: &Expr) -> bool {
 /// loom build.
 pub(crate) fn branch_without_loom(choice: &syn::ExprIf) -> Option<&Expr> {
     let is_loom = match &*choice.cond {
-        Expr::Macro(asked) => asked.mac.path.is_ident("cfg") && asked.mac.tokens.to_string() == "loom",
+        Expr::Macro(call) => call.mac.path.is_ident("cfg") && call.mac.tokens.to_string() == "loom",
         _ => false,
     };
     choice.else_branch.as_ref().filter(|_| is_loom).map(|(_, other)| &**other)

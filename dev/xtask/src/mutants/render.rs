@@ -78,10 +78,10 @@ impl Writer<'_> {
         for (id, kind) in &group.edits {
             let before = self.text.len();
             let written = match kind {
-                Kind::Instead(other) => format!("if {} {{ {other}{end} }} else ", asked(*id)),
-                Kind::LeftOut => format!("if {} {{}} else ", asked(*id)),
-                Kind::NotTaken => format!("!{} && ", asked(*id)),
-                Kind::First(statement) => format!(" if {} {{ {statement}; }}", asked(*id)),
+                Kind::Instead(other) => format!("if {} {{ {other}{end} }} else ", condition(*id)),
+                Kind::LeftOut => format!("if {} {{}} else ", condition(*id)),
+                Kind::NotTaken => format!("!{} && ", condition(*id)),
+                Kind::First(statement) => format!(" if {} {{ {statement}; }}", condition(*id)),
             };
             self.text.push_str(&written);
             self.placed.push(Stretch { range: before..self.text.len(), ids: vec![*id] });
@@ -96,7 +96,7 @@ impl Writer<'_> {
     }
 }
 
-fn asked(id: u32) -> String {
+fn condition(id: u32) -> String {
     format!("crate::mutant::is({id})")
 }
 

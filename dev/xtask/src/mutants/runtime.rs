@@ -46,12 +46,12 @@ const fn never(_: u32) -> bool {
 #[inline(always)]
 fn now(id: u32) -> bool {
     let chosen = CHOSEN.load(Relaxed);
-    if chosen < RECORDING { chosen == id } else { asked(id) }
+    if chosen < RECORDING { chosen == id } else { is_chosen_now(id) }
 }
 
 #[cold]
 #[inline(never)]
-fn asked(id: u32) -> bool {
+fn is_chosen_now(id: u32) -> bool {
     if CHOSEN.load(Relaxed) == UNREAD {
         let number = std::env::var("CHOSEN_BY").ok().and_then(|text| text.parse().ok());
         let is_recording = std::env::var_os("HITS_IN").is_some();

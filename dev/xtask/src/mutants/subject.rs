@@ -16,7 +16,7 @@ pub(crate) struct Subject {
     pub(crate) library: &'static str,
     /// Name of the library's package.
     pub(crate) package: &'static str,
-    /// Folders of the packages whose tests run, including the library's.
+    /// Folders of the packages whose tests run, including the library's. The copy has their dependencies as well.
     pub(crate) members: &'static [&'static str],
     /// Prefixes of the paths of tests that are not copied.
     pub(crate) left_out: &'static [&'static str],
@@ -32,8 +32,7 @@ impl Subject {
             root: workspace::root().to_owned(),
             library: "engine/core/src/lib.rs",
             package: "freehold",
-            // The tests of the heap use `lab/workloads`.
-            members: &["engine/core", "malloc/heap", "lab/workloads"],
+            members: &["engine/core", "malloc/heap"],
             left_out: &["malloc/heap/tests/budget/", "malloc/heap/tests/injection/", "malloc/heap/tests/stress/"],
             folder: workspace::target().join("mutants"),
         }

@@ -4,6 +4,8 @@
 //! The seed of the mutants is the day, so that each night tries others. The run prints the seed, with which the
 //! surviving mutants can be tried again.
 
+mod dependencies;
+mod install;
 mod interpreter;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,7 +15,7 @@ use crate::ci::{boot, loom, python, sanitizer, soak, uncoupled};
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
-use crate::stage::{Outcome, Stage};
+use crate::stage::{AfterFailure, Outcome, Run, Stage};
 use crate::weigh;
 use crate::workspace::cargo;
 
@@ -24,8 +26,10 @@ const DAY: u64 = 24 * 60 * 60;
 /// Steps of the long soak, which take some minutes.
 const STEPS: u64 = 1_000_000_000;
 
-/// All stages of the nightly run.
-pub(crate) static STAGES: [Stage; 12] = [
+/// The nightly run, which reports the failures of all its stages.
+pub(crate) static RUN: Run = Run { task: "nightly", stages: &STAGES, after_failure: AfterFailure::Continue };
+
+static STAGES: [Stage; 16] = [
     Stage {
         name: "miri",
         summary: "the core's unit tests have no undefined behaviour",
@@ -46,6 +50,7 @@ pub(crate) static STAGES: [Stage; 12] = [
         budget: 900,
         run: uncoupled::full,
     },
+    Stage { name: "models", summary: "ten times the random steps of the core's tests", budget: 900, run: models },
     Stage { name: "soak", summary: "minutes of stress with threads, signals and moves", budget: 900, run: long_soak },
     Stage {
         name: "baremetal",
@@ -67,8 +72,33 @@ pub(crate) static STAGES: [Stage; 12] = [
     },
     Stage { name: "sweep", summary: "a sweep of ten thousand tasks", budget: 900, run: sweep },
     Stage { name: "cluster", summary: "a sweep of ten thousand tasks on a cluster", budget: 900, run: python::nightly },
+    Stage {
+        name: "install",
+        summary: "every package can be installed in a clean root, used, upgraded and removed",
+        budget: 3600,
+        run: install::run,
+    },
+    Stage {
+        name: "licences",
+        summary: "licences and origins of all dependencies are those that deny.toml allows",
+        budget: 60,
+        run: dependencies::licences,
+    },
+    Stage {
+        name: "advisory",
+        summary: "no dependency has a known security advisory",
+        budget: 120,
+        run: dependencies::advisories,
+    },
     Stage { name: "mutants", summary: "tests notice deliberate mistakes in the core", budget: 5400, run: mutants },
 ];
+
+/// Repeats the core's random tests ten times as often as usual, and tries every case where the gate tries a sample.
+fn models() -> Result<Outcome, Error> {
+    let tests = ["model::", "contig::", "preempt::", "slab::migration::", "attackers::panics::"];
+    let command = ["test", "--package", "freehold", "--test", "it", "--"];
+    command::run(cargo().env("TEST_FACTOR", "10").args(command).args(tests)).map(|()| Outcome::Passed)
+}
 
 fn long_soak() -> Result<Outcome, Error> {
     soak::stress(STEPS).map(|()| Outcome::Passed)

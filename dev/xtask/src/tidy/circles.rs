@@ -14,9 +14,6 @@ use super::tree::{Finding, Tree, folder_of};
 /// Edges of a graph of files or folders, which are identified by their paths from the workspace's root.
 type Arrows<'t> = BTreeMap<&'t str, BTreeSet<&'t str>>;
 
-/// Folders with known circles that have not been removed yet.
-const KNOWN: [&str; 3] = ["engine/baremetal/", "engine/core/src/slab/", "malloc/heap/"];
-
 /// Finds circles of files, and circles of folders that have the same parent.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut circles = Vec::new();
@@ -25,7 +22,6 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         circles.extend(find_circles(&files(&uses)));
         circles.extend(folders(&uses).values().flat_map(find_circles));
     }
-    circles.retain(|circle| !is_known(circle));
     circles.iter().map(complaint).collect()
 }
 
@@ -102,10 +98,6 @@ fn reachable<'t>(arrows: &Arrows<'t>, from: &str) -> BTreeSet<&'t str> {
         }
     }
     seen
-}
-
-fn is_known(circle: &BTreeSet<&str>) -> bool {
-    KNOWN.iter().any(|folder| circle.iter().all(|member| member.starts_with(folder)))
 }
 
 fn complaint(circle: &BTreeSet<&str>) -> Finding {

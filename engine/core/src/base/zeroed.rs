@@ -89,14 +89,15 @@ impl<T: Number> DerefMut for Zeroed<T> {
     }
 }
 
-/// Requests huge pages for the memory of a vector. Without them the vector works in the same way, only slower.
+/// Requests huge pages for the memory of a vector. Without them the vector works in the same way, only slower. Miri
+/// cannot call `madvise`.
 fn in_huge_pages<T: Number>(numbers: Vec<T>) -> Vec<T> {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     linux::advise_huge_pages(&numbers);
     numbers
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod linux {
     use core::ffi::{c_int, c_void};
 

@@ -13,7 +13,9 @@
 
 use super::{Kernel, PageSink};
 use crate::base::{CpuId, NodeId, ZoneKind};
-use crate::platform::{Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task};
+use crate::platform::{
+    Isolation, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task,
+};
 use crate::policy::Policy;
 use crate::slab::cpu::CACHES_MAX;
 
@@ -140,6 +142,13 @@ pub trait Promises {
     fn reclaimable(node: NodeId, zone: ZoneKind) -> u64 {
         let _ = (node, zone);
         0
+    }
+
+    /// Returns whether compaction may move a block for a request with these flags and this effort. Must be cheap and
+    /// must not call the engine.
+    fn can_isolate(isolation: &Isolation) -> bool {
+        let _ = isolation;
+        true
     }
 
     /// Moves the contents of a block and updates all references to it. Only two kinds of blocks are offered: those that

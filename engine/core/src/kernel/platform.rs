@@ -7,8 +7,8 @@ use super::reclaim::ReclaimScope;
 use super::{Cpu, PageSink, SpinLock};
 use crate::base::{CpuId, NodeId, ZoneKind};
 use crate::platform::{
-    FreePages, Migrated, Migration, NoProbe, OutOfMemory, Patience, Platform, Reclaim, Reclaimed, Request, SlabReport,
-    Task,
+    FreePages, Isolation, Migrated, Migration, NoProbe, OutOfMemory, Patience, Platform, Reclaim, Reclaimed, Request,
+    SlabReport, Task,
 };
 use crate::policy::Policy;
 
@@ -49,6 +49,11 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let Some(_scope) = ReclaimScope::<H>::enter() else { return Reclaimed::default() };
         H::reclaim(&PageSink::new(pages), wanted)
+    }
+
+    #[inline]
+    fn can_isolate(&self, isolation: &Isolation) -> bool {
+        H::can_isolate(isolation)
     }
 
     fn migrate(&self, migration: &Migration) -> Migrated {

@@ -103,9 +103,9 @@ impl SavedRun {
     }
 
     pub(super) fn take(&self) -> Option<KswapdRun> {
-        let [priority, order, asked, highest] = self.head.swap(0, Relaxed).to_be_bytes();
+        let [priority, order, wanted, highest] = self.head.swap(0, Relaxed).to_be_bytes();
         (priority > 0).then(|| KswapdRun {
-            errand: Errand { order: Order::new(asked), highest: ZoneKind::ALL[usize::from(highest)] },
+            errand: Errand { order: Order::new(wanted), highest: ZoneKind::ALL[usize::from(highest)] },
             order: Order::new(order),
             priority,
             freed: self.freed.load(Relaxed),

@@ -33,6 +33,8 @@ pub(super) const PRIORITY_FIRST: u8 = 12;
 pub(super) struct ReclaimProgress {
     /// Pages freed, over all nodes.
     pub(super) pages: u64,
+    /// Pages scanned, over all nodes.
+    scanned: u64,
     /// Set if some zone was not reclaimed because it has a block for the request, or enough room for compaction.
     pub(super) spared: bool,
 }
@@ -49,13 +51,15 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// or the last priority was tried. linux: mm/vmscan.c:try_to_free_pages
     pub(super) fn try_to_free_pages(&self, request: &Request) -> ReclaimProgress {
         self.report(Event::DirectReclaim { highest: request.highest });
-        let mut progress = ReclaimProgress { pages: 0, spared: false };
+        let mut progress = ReclaimProgress { pages: 0, scanned: 0, spared: false };
         for priority in (0..=PRIORITY_FIRST).rev() {
             self.shrink_zones(request, priority, &mut progress);
             if progress.pages >= Reclaim::CLUSTER || progress.spared {
                 break;
             }
         }
+        let ReclaimProgress { pages, scanned, .. } = progress;
+        self.report(Event::DirectReclaimEnd { order: request.order, pages, scanned });
         progress
     }
 
@@ -73,7 +77,9 @@ impl<P: Platform> PageAllocator<'_, P> {
             if last.replace(node) != Some(node) {
                 let by = Reclaimer::Direct;
                 let wanted = Reclaim { node, highest, goal: Reclaim::CLUSTER, order, priority, by, gfp };
-                progress.pages += self.shrink_node(&wanted).pages;
+                let found = self.shrink_node(&wanted);
+                progress.pages += found.pages;
+                progress.scanned += found.scanned;
             }
         }
     }
@@ -151,11 +157,11 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// platform returns; a different number is reported as a broken promise.
     fn reclaim_once(&self, wanted: &Reclaim) -> Reclaimed {
         let returns = FreeCounter { wanted: Some(wanted), ..FreeCounter::new(self, Promise::Reclaim) };
-        let said = self.platform.reclaim(&returns, wanted);
+        let answer = self.platform.reclaim(&returns, wanted);
         let pages = returns.pages.get();
         // A pass scans each page at most once, and scans at least the pages that it frees.
-        let scanned = said.scanned.clamp(pages, pages.max(self.present_on(wanted.node)));
-        if said != (Reclaimed { pages, scanned }) {
+        let scanned = answer.scanned.clamp(pages, pages.max(self.present_on(wanted.node)));
+        if answer != (Reclaimed { pages, scanned }) {
             self.report(Event::BrokenPromise { promise: Promise::Reclaim });
         }
         self.report(Event::Reclaim { by: wanted.by, pages, scanned });
@@ -196,9 +202,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// linux: mm/oom_kill.c:out_of_memory
     pub(super) fn out_of_memory(&self, request: &Request) -> u64 {
         let returns = FreeCounter::new(self, Promise::OutOfMemory);
-        let said = self.platform.out_of_memory(&returns, request);
+        let answer = self.platform.out_of_memory(&returns, request);
         let pages = returns.pages.get();
-        if (said == OutOfMemory::Freed) != (pages > 0) {
+        if (answer == OutOfMemory::Freed) != (pages > 0) {
             self.report(Event::BrokenPromise { promise: Promise::OutOfMemory });
         }
         pages

@@ -1,9 +1,9 @@
 //! Restoring the state of a recorded machine, which is possible only while the allocator is not shared.
 //!
 //! A kernel at boot and a replay at its start have state that no request can create: which blocks were on which CPU's
-//! lists, how far the limits of these lists had grown, and how much watermarks were boosted. They set this state before
-//! any other code has a reference to the allocator. The exclusive borrow proves that, so the paths of requests do not
-//! have to handle such changes.
+//! lists, how far the limits of these lists had grown, how much watermarks were boosted, and how long compaction is
+//! deferred. They set this state before any other code has a reference to the allocator. The exclusive borrow proves
+//! that, so the paths of requests do not have to handle such changes.
 //!
 //! # Design
 //!
@@ -19,6 +19,7 @@ use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::page::percpu::list_index;
 use crate::platform::Platform;
 use crate::policy::PcpPolicy;
+use crate::policy::compaction::Deferral;
 
 /// An allocator that is exclusively borrowed. It derefs to the allocator.
 pub struct Restoring<'a, 'm, P: Platform>(&'a mut PageAllocator<'m, P>);
@@ -90,6 +91,18 @@ impl<P: Platform> Restoring<'_, '_, P> {
     /// If there is no such node.
     pub fn set_boost(&mut self, node: NodeId, kind: ZoneKind, pages: u64) {
         self.0.zone(node, kind).set_boost(pages);
+    }
+
+    /// Defers compaction of a zone for attempts at `order` and above. The next `left` attempts are skipped, and the one
+    /// after them resets the zone's hints. Does nothing if the policy switches deferral off.
+    /// linux: mm/compaction.c:compaction_deferred, compaction_restarting
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn resume_deferral(&mut self, node: NodeId, kind: ZoneKind, order: Order, left: u32) {
+        if self.0.rules().compaction.deferral == Deferral::Growing {
+            self.0.zone(node, kind).compaction.resume_deferral(order, left);
+        }
     }
 
     /// Marks the pageblocks of all present huge pages as scanned by compaction, which then skips them while these huge

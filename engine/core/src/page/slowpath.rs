@@ -47,13 +47,13 @@ struct Attempt<'r> {
     /// Rounds in which another request held the OOM lock.
     waits: u32,
     /// Pages that were freed for this request. Other requests may have taken them.
-    came: u64,
+    reclaimed: u64,
 }
 
 impl<'r> Attempt<'r> {
     fn new(request: &'r Request, flags: AllocFlags) -> Attempt<'r> {
         let effort = CompactEffort::Async;
-        Attempt { request, flags, effort, no_progress: 0, compact_retries: 0, waits: 0, came: 0 }
+        Attempt { request, flags, effort, no_progress: 0, compact_retries: 0, waits: 0, reclaimed: 0 }
     }
 
     /// Lets the request mix types from now on. Returns whether it avoided mixing until now.
@@ -212,7 +212,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn alloc_pages_direct_reclaim(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, ReclaimProgress) {
         let request = attempt.request;
         let progress = self.try_to_free_pages(request);
-        attempt.came += progress.pages;
+        attempt.reclaimed += progress.pages;
         if !progress.is_made() {
             return (None, progress);
         }
@@ -256,7 +256,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Returns whether no more pages were freed for the request than its zones manage.
     fn has_budget_left(&self, attempt: &Attempt<'_>) -> bool {
-        attempt.came <= self.zones_for(attempt.request).map(Zone::managed).sum()
+        attempt.reclaimed <= self.zones_for(attempt.request).map(Zone::managed).sum()
     }
 
     /// Returns whether to compact once more, which it never does for order 0, for a request that may not compact, or if
@@ -312,7 +312,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         // A costly order gets here only with `RETRY_MAYFAIL`, which prefers failure to ending something.
         let worth_it = !gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE) && highest >= ZoneKind::Normal;
         let freed = if worth_it && self.has_budget_left(attempt) { self.out_of_memory(request) } else { 0 };
-        attempt.came += freed;
+        attempt.reclaimed += freed;
         if freed > 0
             && gfp.contains(Gfp::NOFAIL)
             && let Some(pfn) = self.get_page_from_freelist(request, AllocFlags::NO_WATERMARKS)

@@ -96,8 +96,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 for high in &node[low + 1..] {
                     above += high.managed();
                     let ratio = watermark::LOWMEM_RESERVE_RATIO[low];
-                    let clear = ratio == 0 || zone.managed() == 0;
-                    zone.set_lowmem_reserve(high.kind(), if clear { 0 } else { above / ratio });
+                    zone.set_lowmem_reserve(high.kind(), watermark::lowmem_reserve(zone.managed(), above, ratio));
                 }
             }
         }

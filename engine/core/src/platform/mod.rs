@@ -2,8 +2,9 @@
 //!
 //! A platform consists of a few callbacks, called promises. The engine holds no lock while it calls
 //! [`Platform::reclaim`], [`Platform::migrate`], [`Platform::out_of_memory`], [`Platform::relax`] or
-//! [`Platform::slab_error`], so these may call the allocator. [`Platform::wake_kswapd`] and
-//! [`Platform::wake_kcompactd`] are called on any path and must not call it.
+//! [`Platform::slab_error`], so these may call the allocator. [`Platform::can_isolate`] is called
+//! for each block that compaction scans, [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] are called on any
+//! path; these must not call it.
 //!
 //! The engine verifies results that it can check itself. It counts the pages that are freed through [`FreePages`], and
 //! after a migration checks the block that is left over. It reports a broken promise by name ([`Event::BrokenPromise`])
@@ -91,6 +92,17 @@ pub trait Platform {
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let _ = (pages, wanted);
         Reclaimed::default()
+    }
+
+    /// Returns whether compaction may move a block for a request with these flags and this effort. Called when the
+    /// scanner of sources reaches the block, before a place is taken for it, and without a lock. Should return
+    /// `false` for blocks that cannot be moved now: those under writeback, pinned ones, and those of a file if the request
+    /// must not call into a file system. If [`migrate`](Self::migrate) refuses a block instead, the search for its target
+    /// was wasted. Called for each movable block in a scan, so it must be cheap, and it must not call the engine.
+    /// linux: mm/compaction.c:isolate_migratepages_block
+    fn can_isolate(&self, isolation: &Isolation) -> bool {
+        let _ = isolation;
+        true
     }
 
     /// Moves the contents of one allocated block to another and updates all references to it. After [`Migrated::Moved`]
@@ -273,6 +285,19 @@ pub enum Promise {
     Migrate,
     /// Ending a process or the like: [`Platform::out_of_memory`].
     OutOfMemory,
+}
+
+/// A block that compaction would move, and the request for which it would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Isolation {
+    /// First frame of the block.
+    pub pfn: Pfn,
+    /// Order of the block when the engine read it.
+    pub order: Order,
+    /// Flags of the request; those of [`Gfp::KERNEL`] for kcompactd.
+    pub gfp: Gfp,
+    /// Effort of the compaction.
+    pub effort: CompactEffort,
 }
 
 /// A block to be moved.

@@ -163,6 +163,15 @@ pub enum Event {
         /// Highest zone that the request may use.
         highest: ZoneKind,
     },
+    /// A request ends direct reclaim. linux: trace mm_vmscan_direct_reclaim_end
+    DirectReclaimEnd {
+        /// Order of the request.
+        order: Order,
+        /// Pages that were freed, by the engine's count.
+        pages: u64,
+        /// Pages that were scanned. Zero for a costly order if every zone was ready for compaction.
+        scanned: u64,
+    },
     /// The platform was called once to reclaim.
     Reclaim {
         /// Reclaiming party: a request or kswapd.

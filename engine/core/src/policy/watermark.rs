@@ -11,6 +11,12 @@ pub const BOOST_FACTOR: u32 = 15_000;
 /// With 0 nothing is kept.
 pub const LOWMEM_RESERVE_RATIO: [u64; ZoneKind::COUNT] = [256, 256, 32, 0];
 
+/// Returns the pages that a zone of `managed` pages keeps from requests that could use `above` pages of higher zones.
+/// linux: mm/page_alloc.c:setup_per_zone_lowmem_reserve
+pub const fn lowmem_reserve(managed: u64, above: u64, ratio: u64) -> u64 {
+    if ratio == 0 || managed == 0 { 0 } else { above / ratio }
+}
+
 /// Watermarks of a zone, in pages, without boost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {

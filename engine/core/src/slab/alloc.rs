@@ -26,9 +26,9 @@ use crate::base::Gfp;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Allocates an object of a cache for a request of `asked` bytes. A request by size for which there is no cache, or
-    /// no slab, may get a block of pages instead. Costs a section if this CPU's slot has an object, and the zeroing if
-    /// the flags demand it.
+    /// Allocates an object of a cache for a request of `requested` bytes. A request by size for which there is no
+    /// cache, or no slab, may get a block of pages instead. Costs a section if this CPU's slot has an object, and the
+    /// zeroing if the flags demand it.
     ///
     /// # Errors
     /// If there is no object and no page for a slab, if no block of pages is that large, or if the cache does not
@@ -38,12 +38,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn slab_alloc<F: FastPath>(
         &self,
         id: CacheId,
-        asked: usize,
+        requested: usize,
         gfp: Gfp,
     ) -> Result<NonNull<u8>, ObjectError> {
         let object = match F::pop::<P, C>(&self.local, self.slots(id), self.hot(id)) {
             Some(object) => object,
-            None => return self.slab_alloc_slow(id, asked, gfp),
+            None => return self.slab_alloc_slow(id, requested, gfp),
         };
         Ok(self.slab_post_alloc_hook(id, object, gfp))
     }
@@ -73,18 +73,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn slab_alloc_slow(&self, id: CacheId, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    fn slab_alloc_slow(&self, id: CacheId, requested: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if id == map::NONE {
             // The table of sizes has no cache for this size.
-            return self.kmalloc_large(asked, gfp);
+            return self.kmalloc_large(requested, gfp);
         }
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
         let Some(block) =
-            self.block_order(asked).filter(|&order| order < cache.layout.order && self.takes_pages_without_slab())
+            self.block_order(requested).filter(|&order| order < cache.layout.order && self.takes_pages_without_slab())
         else {
-            return self.slab_alloc_refilled(cache, asked, gfp);
+            return self.slab_alloc_refilled(cache, requested, gfp);
         };
-        match self.slab_alloc_refilled(cache, asked, (gfp - Gfp::NOFAIL) | Gfp::NORETRY) {
+        match self.slab_alloc_refilled(cache, requested, (gfp - Gfp::NOFAIL) | Gfp::NORETRY) {
             Err(ObjectError::Pages(_)) => self.alloc_block(block, gfp),
             result => result,
         }
@@ -96,9 +96,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// # Errors
     /// If there is no object, and no page for a slab.
     #[track_caller]
-    fn slab_alloc_refilled(&self, cache: &Cache, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    fn slab_alloc_refilled(&self, cache: &Cache, requested: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if self.is_checked(cache) {
-            return self.alloc_checked(cache, gfp, Call { asked, place: Location::caller() });
+            return self.alloc_checked(cache, gfp, Call { requested, place: Location::caller() });
         }
         if self.path(cache) == Path::Sheaves {
             return Ok(self.slab_post_alloc_hook(cache.id, self.alloc_from_pcs(cache, gfp)?, gfp));

@@ -67,7 +67,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         match self.cache(id) {
             _ if self.hot(id).is_object(address) => self.slab_free_slow(id, address),
             Some(cache) if self.is_checked(cache) => {
-                self.free_checked(cache, address, Call { asked: 0, place: Location::caller() })
+                self.free_checked(cache, address, Call { requested: 0, place: Location::caller() })
             }
             _ => Err(self.refused(ObjectFreeError::Interior { address: address.get() })),
         }

@@ -2,11 +2,10 @@
 
 use core::ptr::NonNull;
 
+use super::SlabError;
 use super::cpu::CACHES_MAX;
 use super::word::UPPER;
-use super::{SlabError, sheaves, sizes};
 use crate::base::{Order, Pfn};
-use crate::policy::Policy;
 
 /// The memory whose frames are managed by the page allocator under the slab, and the number of cache numbers.
 #[derive(Clone, Copy, Debug)]
@@ -18,16 +17,9 @@ pub struct Memory {
     pub base: NonNull<u8>,
     /// Number of frames that may hold objects, starting with `first`.
     pub pages: u32,
-    /// Number of cache numbers: those that the allocator [needs for itself](own_caches), and those for caches that are
-    /// created later.
+    /// Number of cache numbers: those that the allocator [needs for itself](super::own_caches), and those for caches
+    /// that are created later.
     pub caches: u16,
-}
-
-/// Returns the number of cache numbers that the allocator itself needs under a policy: for the sizes of kmalloc and of
-/// sheaves, and two numbers that are never used for a cache.
-pub const fn own_caches(policy: &Policy) -> u16 {
-    // Loom's tests create none of these caches.
-    if cfg!(loom) { CACHES_MAX as u16 } else { (2 + sizes::sizes(policy.slab.sizes).len() + sheaves::KINDS) as u16 }
 }
 
 impl Memory {

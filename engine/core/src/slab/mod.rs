@@ -116,7 +116,7 @@ pub use error::{CreateError, ObjectError, ObjectFreeError};
 pub use id::CacheId;
 pub use kmalloc::{KreallocError, ZERO_SIZE};
 pub use map::SlabMap;
-pub use memory::{Memory, own_caches};
+pub use memory::Memory;
 pub use usage::{CacheUsage, Tables};
 
 use crate::base::atomic::AtomicU64;
@@ -170,6 +170,13 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     debugging: debug::DebugState,
     /// True if a small request fails when no slab can be made for it.
     fails_without_slab: AtomicBool,
+}
+
+/// Returns the number of cache numbers that the allocator itself needs under a policy: for the sizes of kmalloc and of
+/// sheaves, and two numbers that are never used for a cache.
+pub const fn own_caches(policy: &Policy) -> u16 {
+    // Loom's tests create none of these caches.
+    if cfg!(loom) { CACHES_MAX as u16 } else { (2 + sizes::sizes(policy.slab.sizes).len() + sheaves::KINDS) as u16 }
 }
 
 /// Reasons why a slab allocator cannot be created.

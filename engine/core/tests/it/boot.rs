@@ -69,18 +69,39 @@ fn invalid_ranges_are_errors() {
         assert_eq!(engine.online(&wrong, &mut []), Err(OnlineError::Range), "empty, too long, or on no node");
     }
     let new_section = normal(1 << 15, (1 << 15) + 64);
-    assert_eq!(engine.online(&new_section, &mut []), Err(OnlineError::Metadata), "a new section needs some");
+    assert_eq!(
+        engine.online(&new_section, &mut []),
+        Err(OnlineError::Metadata),
+        "a new section needs memory for its metadata"
+    );
     let shared = OnlineError::SharedPageblock { pfn: Pfn::new(1024) };
     assert_eq!(engine.online(&range(ZoneKind::Movable, 0, 1200, 1300), &mut []), Err(shared));
     let old_section = range(ZoneKind::Movable, 0, 1536, 2048);
-    assert_eq!(engine.online(&old_section, &mut []), Ok(()), "the section is there already");
+    assert_eq!(engine.online(&old_section, &mut []), Ok(()), "the section already exists, so it needs no metadata");
 
     assert_eq!(engine.release(Pfn::new(0), Pfn::new(512)), Ok(()));
     assert_eq!(engine.release(Pfn::new(500), Pfn::new(600)), not_reserved(500), "released twice");
     assert_eq!(engine.release(Pfn::new(1 << 15), Pfn::new((1 << 15) + 1)), not_reserved(1 << 15), "never online");
     assert_eq!(engine.adopt(Pfn::new(3), Order::ZERO, Mobility::Fixed), not_reserved(3));
     assert_eq!(engine.adopt(Pfn::new(514), Order::new(2), Mobility::Fixed), Err(OnlineError::Range), "not aligned");
-    engine.check().expect("a refusal changes nothing");
+    engine.check().expect("the check must find no error after a refused call");
+}
+
+#[test]
+fn each_adopted_page_is_as_movable_as_requested() {
+    let ranges = [normal(0, 512)];
+    let mut memory = Memory::new(&SMALL, &ranges);
+    let engine = build(&SMALL, &ranges, &mut memory);
+    for (start, mobility, is_movable) in [(16, Mobility::Movable, true), (32, Mobility::Fixed, false)] {
+        engine.adopt_each(Pfn::new(start), Pfn::new(start + 16), mobility).expect("the frames are Reserved");
+        for pfn in (start..start + 16).map(Pfn::new) {
+            let state = engine.state(pfn);
+            let is_page =
+                matches!(state, Some(State::Allocated { order: Order::ZERO, movable, .. }) if movable == is_movable);
+            assert!(is_page, "{pfn}: {state:?}");
+        }
+    }
+    engine.check().expect("the check must find no error");
 }
 
 #[test]
@@ -93,9 +114,9 @@ fn adopted_frames_are_allocated_and_freeable() {
     let state = State::Allocated { order, refs: 1, movable: true, compound: false, poisoned: false, slab: false };
     assert_eq!(engine.state(Pfn::new(16)), Some(state));
     assert_eq!(engine.allocated_block(Pfn::new(20)), Some((Pfn::new(16), order)));
-    assert_eq!(engine.check().expect("nothing is lost").allocated, 16);
+    assert_eq!(engine.check().expect("the check must find no error").allocated, 16);
     engine.free_pages(Pfn::new(16), order).expect("the block is allocated");
-    let census = engine.check().expect("nothing is lost");
+    let census = engine.check().expect("the check must find no error");
     assert_eq!((census.free, census.allocated), (16, 0));
     assert_eq!(engine.zone(NodeId(0), ZoneKind::Normal).managed(), 16);
 }
@@ -116,12 +137,12 @@ fn later_onlined_memory_is_allocatable() {
     engine.set_up_watermarks(MinFree::Pages(0));
     let before = take_all_pages(&engine);
     assert!(before <= 1 << 12);
-    engine.online(&late, &mut second).expect("there is room for its metadata");
+    engine.online(&late, &mut second).expect("the memory must suffice for the metadata");
     engine.release(late.start, late.end).expect("the range is online");
     engine.set_up_watermarks(MinFree::Pages(0));
     assert_eq!(engine.zone(NodeId(0), ZoneKind::Normal).span(), (early.start, late.end));
     assert_eq!(before + take_all_pages(&engine), (1 << 12) + (1 << 15));
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
 }
 
 #[test]
@@ -132,10 +153,10 @@ fn cpu_on_a_memoryless_node_uses_the_nearest_node() {
     with_machine(&config, &memory, MinFree::Pages(16), |engine| {
         for (cpu, home) in [(0, 0..2048), (1, 2048..4096), (2, 2048..4096)] {
             engine.platform().run_on(cpu);
-            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is plenty");
+            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
             assert!(home.contains(&page.raw()), "CPU {cpu} got page {page}");
             let local = engine.alloc_pages(Gfp::KERNEL | Gfp::THISNODE, Order::ZERO);
-            assert_eq!(local.is_ok(), cpu != 1, "node 1 has nothing of its own");
+            assert_eq!(local.is_ok(), cpu != 1, "only node 1 has no memory");
         }
     });
 }

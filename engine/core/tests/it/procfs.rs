@@ -21,7 +21,7 @@ fn config() -> Config<'static> {
 fn scene(run: impl FnOnce(&PageAllocator<'_, Host<'_>>)) {
     with_machine(&config(), &pc_ranges((1 << 20) + (1 << 15)), MinFree::BySize, |engine| {
         (0..10).for_each(|_| _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO));
-        engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::new(4)).expect("memory is plenty");
+        engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::new(4)).expect("enough memory must be free");
         run(engine);
     });
 }
@@ -31,7 +31,7 @@ fn buddyinfo_has_linux_columns() {
     scene(|engine| {
         // Per-CPU lists took 7 and 14 pages of one block. A block of order 4 was split off another.
         let mut text = String::new();
-        procfs::buddyinfo(engine, &mut text).expect("a string takes all");
+        procfs::buddyinfo(engine, &mut text).expect("writing into a string cannot fail");
         let expected = "\
 Node 0, zone      DMA      0      0      0      0      0      0      0      0      0      0      4 \n\
 Node 0, zone    DMA32      0      0      0      0      0      0      0      0      0      0   1020 \n\
@@ -48,8 +48,18 @@ fn pagetypeinfo_has_linux_columns() {
         let zone = engine.zone(NodeId(0), ZoneKind::Normal);
         assert_eq!(procfs::pageblock_counts(engine, zone)[MigrateType::Movable.index()], 8);
         let mut text = String::new();
-        procfs::pagetypeinfo(engine, &mut text).expect("a string takes all");
+        procfs::pagetypeinfo(engine, &mut text).expect("writing into a string cannot fail");
         assert_eq!(text, format!("{}{}", expected_pagetypeinfo(0, 4, 8), expected_pagetypeinfo(1, 6, 12)));
+    });
+}
+
+#[test]
+fn pagetypeinfo_omits_a_node_without_memory() {
+    let config = Config { nodes: 2, ..config() };
+    with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 4096)], MinFree::Pages(16), |engine| {
+        let mut text = String::new();
+        procfs::pagetypeinfo(engine, &mut text).expect("writing into a string cannot fail");
+        assert_eq!(text, expected_pagetypeinfo(0, 4, 8));
     });
 }
 
@@ -81,7 +91,7 @@ fn number_after(text: &str, name: &str) -> u64 {
 fn zoneinfo_shows_the_zone_counters() {
     scene(|engine| {
         let mut text = String::new();
-        procfs::zoneinfo(engine, &mut text).expect("a string takes all");
+        procfs::zoneinfo(engine, &mut text).expect("writing into a string cannot fail");
         let normal = text.split("Node 0, zone   Normal\n").nth(1).expect("the zone is shown");
         let zone = engine.zone(NodeId(0), ZoneKind::Normal);
         assert_eq!(number_after(normal, "pages free"), zone.free_pages());
@@ -124,7 +134,7 @@ fn zoneinfo_lines_match_the_running_kernel() {
     let optional = ["high_min:", "high_max:", "promo", "boost", "cma", "reserved_highatomic:", "Node"];
     scene(|engine| {
         let mut text = String::new();
-        procfs::zoneinfo(engine, &mut text).expect("a string takes all");
+        procfs::zoneinfo(engine, &mut text).expect("writing into a string cannot fail");
         for line in shapes(&text).iter().filter(|line| !optional.iter().any(|&name| line.starts_with(name))) {
             let line = line.split('(').next().unwrap_or(line);
             assert!(theirs.iter().any(|other| other.starts_with(line)), "Linux has no line like {line:?}: {theirs:?}");
@@ -150,7 +160,7 @@ fn buddyinfo_shape_matches_the_running_kernel() {
     };
     scene(|engine| {
         let mut text = String::new();
-        procfs::buddyinfo(engine, &mut text).expect("a string takes all");
+        procfs::buddyinfo(engine, &mut text).expect("writing into a string cannot fail");
         assert_eq!(line_shapes(&text).len(), 1);
         assert!(line_shapes(&theirs).is_subset(&line_shapes(&text)), "theirs:\n{theirs}ours:\n{text}");
     });
@@ -161,7 +171,7 @@ fn buddyinfo_omits_zones_without_memory() {
     let memory: [Range; 1] = [range(ZoneKind::Dma32, 0, 0, 4096)];
     with_machine(&config(), &memory, MinFree::Pages(16), |engine| {
         let mut text = String::new();
-        procfs::buddyinfo(engine, &mut text).expect("a string takes all");
+        procfs::buddyinfo(engine, &mut text).expect("writing into a string cannot fail");
         assert_eq!(text.lines().count(), 1);
         assert_eq!(engine.state(Pfn::new(5000)), None);
     });
@@ -170,11 +180,12 @@ fn buddyinfo_omits_zones_without_memory() {
 #[test]
 fn slabinfo_counts_objects_and_slabs() {
     with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
-        let objects: Vec<_> = (0..70).map(|_| slab.kmalloc(64, Gfp::KERNEL).expect("memory is plenty")).collect();
+        let objects: Vec<_> =
+            (0..70).map(|_| slab.kmalloc(64, Gfp::KERNEL).expect("enough memory must be free")).collect();
         // SAFETY: each object was allocated above, is not used any more, and is freed once.
-        objects[..60].iter().for_each(|&object| unsafe { slab.kfree(object).expect("it is ours") });
+        objects[..60].iter().for_each(|&object| unsafe { slab.kfree(object).expect("the test holds this object") });
         let mut text = String::new();
-        procfs::slabinfo(slab, &mut text).expect("a string takes all");
+        procfs::slabinfo(slab, &mut text).expect("writing into a string cannot fail");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2 + 13);
         // The first 64 objects fill a slab, of which 60 objects were freed. The CPU holds the other slab.
@@ -183,7 +194,7 @@ fn slabinfo_counts_objects_and_slabs() {
         let none = "kmalloc-8k             0      0   8192    4    8 : tunables    0    0    0 : slabdata      0      0      0";
         assert_eq!(lines[14], none);
     })
-    .expect("the machine is right");
+    .expect("the configuration of the machine must be valid");
 }
 
 /// Returns length and number of columns of the line that begins with `name`.
@@ -200,7 +211,7 @@ fn slabinfo_shape_matches_the_running_kernel() {
     };
     with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
         let mut text = String::new();
-        procfs::slabinfo(slab, &mut text).expect("a string takes all");
+        procfs::slabinfo(slab, &mut text).expect("writing into a string cannot fail");
         assert!(text.lines().take(2).eq(theirs.lines().take(2)), "theirs:\n{theirs}ours:\n{text}");
         // Kernels with more objects than six digits can show write wider rows.
         let narrow = row_shape(&theirs, "kmalloc-8k ").filter(|&(len, _)| len <= 109);
@@ -208,5 +219,5 @@ fn slabinfo_shape_matches_the_running_kernel() {
             assert_eq!(row_shape(&text, "kmalloc-8k "), Some(theirs));
         }
     })
-    .expect("the machine is right");
+    .expect("the configuration of the machine must be valid");
 }

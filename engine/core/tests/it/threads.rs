@@ -81,7 +81,7 @@ impl Worker<'_, '_> {
     fn give_back(&mut self, (pfn, order): Block) {
         self.beside.mark((pfn, order), Hold::Dropped);
         let freed = if self.rng.bool() { self.engine.free_pages(pfn, order) } else { self.engine.put_page(pfn) };
-        freed.expect("the block was this thread's");
+        freed.expect("this thread holds the block");
     }
 
     /// Puts a block into the mailbox.
@@ -118,13 +118,13 @@ fn run(pcp: PcpPolicy) -> Counts {
         engine.set_up_watermarks(MinFree::BySize);
         work(engine);
         engine.drain_all_pages();
-        let census = engine.check().expect("nothing is lost");
+        let census = engine.check().expect("the check must find no error");
         assert_eq!((census.free, census.allocated, census.cached), (u64::from(END), 0, 0));
         let whole: u32 = engine.zones().iter().map(largest_blocks).sum();
         assert!(whole > 0, "everything was freed, so large blocks should have merged");
         engine.platform().probe().counts()
     })
-    .expect("the configuration is right")
+    .expect("the configuration must be valid")
 }
 
 fn largest_blocks(zone: &Zone<<Host as Platform>::Lock>) -> u32 {

@@ -68,8 +68,8 @@ pub(crate) const COMPOUND: Workload = Workload {
 const SHARED: Workload = Workload {
     case: Case {
         name: "order-3-shared",
-        about: "the author's loop with GFP_KERNEL: allocate order 3, add a reference, free (the tails are freed \
-            one order at a time), drop the reference",
+        about: "the loop of the patch's author with GFP_KERNEL: allocate order 3, add a reference, free (the tails \
+            are freed one order at a time), drop the reference",
         operations: 5000,
         ..COMPOUND.case
     },

@@ -94,7 +94,14 @@ fn measure(compared: &ComparisonRow) -> Measure {
         verdict: outcome.verdict,
         ..Row::default()
     };
-    Measure { name: compared.case, unit: "ns", direction: Direction::Lower, rows: vec![row], pooled: None }
+    Measure {
+        name: compared.case,
+        title: compared.case,
+        unit: "ns",
+        direction: Direction::Lower,
+        rows: vec![row],
+        pooled: None,
+    }
 }
 
 fn comparisons(rows: &[&ComparisonRow], recipe: &Recipe) -> Table {

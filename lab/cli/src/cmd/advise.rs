@@ -20,6 +20,7 @@ use freehold_report::terminal::Style;
 use freehold_trace::Facts;
 use freehold_trace::recording::Recording;
 
+use super::inputs::without_snapshots;
 use super::{expect_each_once, margin};
 use crate::error::Error;
 
@@ -29,7 +30,7 @@ use crate::error::Error;
                         freehold advise monday.parquet tuesday.parquet wednesday.parquet   with intervals\n  \
                         freehold advise recording.parquet --all --json advice.json")]
 pub struct AdviseArgs {
-    /// Recordings of one machine; several recordings give intervals
+    /// Recordings of one machine; several recordings give intervals. Snapshots among several files are passed over
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
 
@@ -55,8 +56,8 @@ pub(crate) fn answer(args: &AdviseArgs) -> Result<Box<dyn Views>, Error> {
     expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
     args.formats.try_all(args.recordings.iter().map(PathBuf::as_path))?;
-    let recordings: Vec<Recording> =
-        args.recordings.iter().map(|path| Recording::open(path)).collect::<Result<_, _>>()?;
+    let files = without_snapshots(&args.recordings)?;
+    let recordings: Vec<Recording> = files.iter().map(|path| Recording::open(path)).collect::<Result<_, _>>()?;
     let files: Vec<String> = recordings.iter().map(|recording| recording.facts(None).file).collect();
     let machines: Vec<(&str, &Facts)> =
         files.iter().zip(&recordings).map(|(file, recording)| (file.as_str(), recording.reader.facts())).collect();

@@ -14,6 +14,7 @@ use freehold_sim::start::shares::{Percent, Shares};
 use freehold_sim::start::{self, Layout, PAGEBLOCK_PAGES, age};
 
 use super::apply::{self, Amount, ApplyArgs};
+use super::replace::ReplaceArgs;
 use super::{parse_age, parse_cpus};
 use crate::error::Error;
 
@@ -40,7 +41,10 @@ const PAGES_PER_MIB: u32 = 256;
                         freehold age --age 60 --fixed-blocks 50 -o half.parquet  unmovable pages in half of memory\n  \
                         freehold age --like host.parquet                         print the figures of a snapshot\n  \
                         freehold sim webhost --memory 4GiB --age 60              simulate a machine of age 60\n  \
-                        sudo freehold age --age 60 --apply -- ./benchmark        run on this machine, fragmented"
+                        sudo freehold age --age 60 --apply -- ./benchmark        run on this machine, fragmented\n\n\
+                        Exit status with --apply: that of COMMAND, or 128 and the number of the signal that killed \
+                        COMMAND. 0 if --for or Ctrl-C ended the fragmentation. 1 if --check failed or is inconclusive. \
+                        127 if there is no such program, and 126 if it cannot be started."
 )]
 pub struct AgeArgs {
     /// Fragmentation of memory
@@ -74,9 +78,12 @@ pub struct AgeArgs {
     #[command(flatten)]
     shares: ShareArgs,
 
-    /// Write the memory as a snapshot; an older file of this name is replaced when the new file is complete
+    /// Write the memory as a snapshot; a file of this name is replaced only with --force
     #[arg(long, short, value_name = "FILE", conflicts_with = "apply")]
     out: Option<PathBuf>,
+
+    #[command(flatten)]
+    replace: ReplaceArgs,
 
     #[command(flatten)]
     apply: ApplyArgs,
@@ -131,6 +138,7 @@ pub(crate) fn answer(args: &AgeArgs) -> Result<Box<dyn Views>, Error> {
 }
 
 fn drawn(args: &AgeArgs) -> Result<StartReport, Error> {
+    args.out.as_deref().map_or(Ok(()), |out| args.replace.check(out))?;
     args.formats.try_all(args.like.as_deref())?;
     let like = layout_in(args)?;
     let (machine, pageblocks) = ordered(args, like.as_ref())?;

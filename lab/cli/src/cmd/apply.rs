@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use freehold_fragmenter::{Check, EndReason, FragmentReport, Kind, PageSet, Plan, Verdict, Watch};
 use freehold_report::formats::Formats;
+use freehold_report::notes;
 use freehold_report::output::OutputError;
 use freehold_report::terminal::Style;
 use freehold_sim::plan::{Bytes, BytesError};
@@ -38,8 +39,8 @@ pub(crate) struct ApplyArgs {
     #[arg(long = "for", value_name = "S", value_parser = seconds, requires = "apply", help_heading = "With --apply")]
     duration: Option<Duration>,
 
-    /// First compact all memory of the machine, and check that at most a tenth of the lost pageblocks is recovered.
-    /// Without --for and COMMAND, end after the check
+    /// After fragmenting, compact all memory of the machine, and check that at most a tenth of the lost pageblocks
+    /// becomes free again. With neither --for nor COMMAND, end after the check
     #[arg(long, requires = "apply", help_heading = "With --apply")]
     check: bool,
 
@@ -172,7 +173,9 @@ struct StderrWatch;
 
 impl Watch for StderrWatch {
     fn applied(&mut self, held_pageblocks: u64, pageblocks: u64) {
-        eprintln!("freehold: memory is fragmented: pageblocks with held pages: {held_pageblocks}, all: {pageblocks}");
+        notes::print(&format!(
+            "memory is fragmented: pageblocks with held pages: {held_pageblocks}, all: {pageblocks}"
+        ));
     }
 }
 

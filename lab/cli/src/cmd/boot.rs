@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use freehold_boot::{Accelerator, BootOutcome, Interrupts, RecordingEnd, Store, Workload};
+use freehold_boot::{Accelerator, BootOutcome, Interrupts, RecordingEnd, Store, Workload, config};
 
 use super::guest::{GuestArgs, kernel, tools};
+use super::replace::ReplaceArgs;
 use crate::error::Error;
 
 /// Arguments of `freehold boot`.
@@ -14,6 +15,7 @@ use crate::error::Error;
 #[command(after_help = "Examples:\n  \
     freehold boot --kernel 6.12              record the workload `calm` on Debian's newest kernel 6.12\n  \
     freehold boot --kernel arch/x86/boot/bzImage --workload pressure --out patched.parquet\n  \
+    freehold boot --config-fragment > fragment   options that a kernel of your own needs\n  \
     freehold boot --kernel 7.3 --workload ./mine.sh --root ./rootfs --setting vm.swappiness=10\n\n\
     A workload is a shell script. It is called with `prepare`, and then with `run`, which is recorded. Its environment \
     has CPUS and MEMORY (MiB), and a disk is mounted at /scratch. If KVM does not work, QEMU emulates the processor: \
@@ -25,9 +27,12 @@ pub struct BootArgs {
     #[arg(long, short, value_name = "IMAGE|VERSION", default_value = "6.12")]
     kernel: String,
 
-    /// Recording to write
+    /// Recording to write; a file of this name is replaced only with --force
     #[arg(long, short, value_name = "FILE", default_value = "recording.parquet")]
     out: PathBuf,
+
+    #[command(flatten)]
+    replace: ReplaceArgs,
 
     #[command(flatten)]
     guest: GuestArgs,
@@ -39,6 +44,11 @@ pub struct BootArgs {
     /// List the bundled workloads and exit
     #[arg(long)]
     list: bool,
+
+    /// Print the options that a kernel needs for `freehold boot`, as a fragment of a kernel configuration, and exit. The
+    /// configuration of an image, if it is known, is checked before each boot
+    #[arg(long)]
+    config_fragment: bool,
 
     /// Fetch the newest kernel of this version from Debian, even if one is stored, and exit
     #[arg(long)]
@@ -56,13 +66,18 @@ pub(crate) fn run(args: BootArgs) -> Result<(), Error> {
     if args.list {
         return list();
     }
+    if args.config_fragment {
+        return Ok(freehold_report::output::print(config::fragment().as_bytes())?);
+    }
     if args.fetch {
         return fetch(&args.kernel, &mut say);
     }
+    args.replace.check(&args.out)?;
     freehold_boot::try_out(&args.out)?;
     args.guest.check()?;
+    let tools = tools(&args.guest, &[&args.kernel])?;
     let guest = args.guest.guest(kernel(&args.kernel, &mut say)?)?;
-    let tools = tools()?;
+    config::check(&guest.kernel, &mut say)?;
     let accelerator = tools.accelerator(args.guest.accel.chosen(), &[&guest.kernel])?;
     let interrupts = Interrupts::listen()?;
     say(&format!("booting {}", guest.describe()));

@@ -36,7 +36,7 @@ pub struct CalibrateArgs {
     name: String,
 
     /// Write the table to FILE, for `freehold sim --costs FILE`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 
     /// Run other workloads on threads and in virtual time, and check that the results agree within 20 %

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use freehold_policies::NamedPolicy;
 use freehold_recordings::{BUNDLED, Bundled};
-use freehold_replay::report::comparison::{ComparisonReport, Replays, WITH};
+use freehold_replay::report::comparison::{ComparisonReport, NEAREST, Replays, WITH};
 use freehold_replay::report::outcome::ReplayOutcome;
 use freehold_replay::{Conditions, PreparedReplay, Setting, Watch, advice};
 use freehold_report::formats::{VerdictFormats, Views};
@@ -24,20 +24,21 @@ use freehold_trace::Reader;
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
 
+use super::inputs::without_snapshots;
 use super::reclaim::ReclaimArgs;
-use super::{SpreadArgs, expect_each_once, in_words, margin, parse_settings};
+use super::{SpreadArgs, expect_each_once, help_with_settings, in_words, margin, parse_settings};
 use crate::error::Error;
 
 /// Arguments of `freehold compare`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
+#[command(after_help = help_with_settings("Examples:\n  \
                         freehold compare                                       bundled recordings, default policies\n  \
                         freehold compare my.parquet --b linux-6.12,pcp=merge   another recording and policy\n  \
                         freehold compare a.parquet b.parquet --mmtests -       table for mails to kernel developers\n  \
                         freehold compare my.parquet --setting-b vm.min_free_kbytes=65536   other kernel settings\n  \
-                        freehold compare my.parquet --all                      all rows and all assumptions")]
+                        freehold compare my.parquet --all                      all rows and all assumptions"))]
 pub struct CompareArgs {
-    /// Recordings [default: the two bundled recordings of a real host]
+    /// Recordings; snapshots among several files are passed over [default: the two bundled recordings of a real host]
     #[arg(value_name = "FILE")]
     recordings: Vec<PathBuf>,
 
@@ -50,8 +51,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     b: Vec<String>,
 
-    /// Kernel setting for B instead of the recorded one: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always;
-    /// may be repeated
+    /// Kernel setting for B instead of the recorded one, such as vm.min_free_kbytes=65536; may be repeated
     #[arg(long = "setting-b", value_name = "NAME=VALUE")]
     settings_b: Vec<String>,
 
@@ -139,13 +139,17 @@ pub(crate) fn answer(args: &CompareArgs) -> Result<Box<dyn Views>, Error> {
     for set in freehold_policies::SETS {
         report.explain(set.name, set.why);
     }
+    for policy in policies.a.iter().chain(&policies.rivals) {
+        report.describe(&policy.name, freehold_policies::describe(&policy.name));
+    }
     Ok(Box::new(report.conclude()))
 }
 
 /// Opens the recordings that were named, or the bundled ones.
 fn recordings(args: &CompareArgs) -> Result<Vec<Recording>, Error> {
     if !args.recordings.is_empty() {
-        return args.recordings.iter().map(|path| Ok(Recording::open(path)?)).collect();
+        let files = without_snapshots(&args.recordings)?;
+        return files.iter().map(|path| Ok(Recording::open(path)?)).collect();
     }
     BUNDLED.iter().map(open_bundled).collect()
 }
@@ -164,7 +168,7 @@ fn name_of_a(policies: &Policies, recordings: &[Recording]) -> String {
     let mut rules: Vec<&str> = recordings.iter().map(|recording| recording.release.rules()).collect();
     rules.sort_unstable();
     rules.dedup();
-    format!("{} (nearest kernel)", rules.join(" or "))
+    rules.join(" or ") + NEAREST
 }
 
 /// Returns the name of a policy with settings.
@@ -196,6 +200,9 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     let rules = freehold_policies::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
     let rivals = policies.rivals_of(a_policy, recording.release)?;
+    for rival in &rivals {
+        prepared.check_settings(&rival.policy, &policies.settings)?;
+    }
     // Only a replay on the recorded CPUs can be compared with the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
     let watch = if args.formats.wants_page() { Watch::Map } else { Watch::Sums };

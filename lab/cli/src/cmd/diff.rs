@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
-use freehold_boot::{Error as BootError, Guest, Interrupts, Series, SeriesRun, Setting};
+use freehold_boot::{Error as BootError, Guest, Interrupts, Series, SeriesRun, Setting, Tools, config};
 use freehold_inspect::runs::Runs;
 use freehold_inspect::{diff, inspect};
 use freehold_report::formats::Formats;
+use freehold_report::notes;
 use freehold_report::progress::Progress;
 use freehold_report::terminal::Style;
 use freehold_stats::samples::RUNS_MIN;
@@ -41,6 +42,10 @@ pub struct DiffArgs {
     #[command(flatten)]
     guest: GuestArgs,
 
+    /// Print all measures, counters and settings
+    #[arg(long)]
+    all: bool,
+
     #[command(flatten)]
     formats: Formats,
 }
@@ -67,7 +72,7 @@ struct KernelsArgs {
     setting_b: Vec<Setting>,
 
     /// Folder for the recordings, one for each boot; a boot whose recording exists is not repeated
-    #[arg(long, value_name = "FOLDER", default_value = "kernels")]
+    #[arg(long, short, value_name = "FOLDER", default_value = "kernels")]
     out: PathBuf,
 
     /// Concurrent boots [default: as many as this machine has CPUs for]
@@ -77,10 +82,6 @@ struct KernelsArgs {
     /// Margin in percent: relative changes up to the margin are "no change"
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
-
-    /// Print all counters, not only those that differ
-    #[arg(long)]
-    all: bool,
 }
 
 /// Prints two recordings side by side, or boots two kernels and prints their comparison.
@@ -93,7 +94,9 @@ pub(crate) fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([first, second].map(PathBuf::as_path))?;
     let first = inspect(first, None)?;
     let second = inspect(second, None)?;
-    Ok(args.formats.emit(&diff::differ(&first, &second), style)?)
+    let mut difference = diff::differ(&first, &second);
+    difference.is_whole = args.all;
+    Ok(args.formats.emit(&difference, style)?)
 }
 
 /// Boots both kernels and prints the differences.
@@ -102,19 +105,20 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     args.formats.try_all([])?;
     args.guest.check()?;
     if usize::from(args.kernels.runs) < RUNS_MIN {
-        eprintln!(
-            "freehold: there is no verdict, because it needs at least {RUNS_MIN} runs of each kernel; see --runs"
-        );
+        notes::print(&format!(
+            "there is no verdict, because it needs at least {RUNS_MIN} runs of each kernel; see --runs"
+        ));
     }
+    let tools = tools(&args.guest, &kernels.map(String::as_str))?;
     let sides = sides(args, kernels)?;
     let names = [0, 1].map(|at: usize| sides[at].1.describe());
-    let (recordings, died) = record(args, &sides)?;
+    let (recordings, died) = record(args, &tools, &sides)?;
     let mut groups = Vec::new();
     for files in &recordings {
         groups.push(files.iter().map(|file| inspect(file, None)).collect::<Result<Vec<_>, _>>()?);
     }
     let mut runs = Runs::compare(names, [&groups[0], &groups[1]], margin);
-    runs.is_whole = args.kernels.all;
+    runs.is_whole = args.all;
     if died > 0 {
         runs.caveats.push(format!("Boots repeated after errors of the emulator, not among the runs: {died}."));
     }
@@ -127,7 +131,8 @@ fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>,
     let settings = [&args.kernels.setting_a, &args.kernels.setting_b];
     let mut sides = Vec::new();
     for ((name, text), settings) in ["a", "b"].into_iter().zip(kernels).zip(settings) {
-        let mut guest = args.guest.guest(kernel(text, &mut |sentence| eprintln!("freehold: {sentence}"))?)?;
+        let mut guest = args.guest.guest(kernel(text, &mut notes::print)?)?;
+        config::check(&guest.kernel, &mut notes::print)?;
         guest.settings.extend(settings.iter().cloned());
         sides.push((name.to_owned(), guest));
     }
@@ -136,12 +141,11 @@ fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>,
 
 /// Boots the missing runs. Returns the recordings of each side, and the number of boots that were repeated because of
 /// an error of the emulator.
-fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<(Vec<Vec<PathBuf>>, u32), Error> {
+fn record(args: &DiffArgs, tools: &Tools, sides: &[(String, Guest)]) -> Result<(Vec<Vec<PathBuf>>, u32), Error> {
     let (runs, folder) = (usize::from(args.kernels.runs), args.kernels.out.as_path());
-    let tools = tools()?;
     let accelerator = tools.accelerator(args.guest.accel.chosen(), &[&sides[0].1.kernel, &sides[1].1.kernel])?;
     let jobs = args.kernels.jobs.map_or_else(|| accelerator.guests_at_once(args.guest.cpus), usize::from);
-    let series = Series { tools: &tools, sides, runs, jobs, accelerator, folder };
+    let series = Series { tools, sides, runs, jobs, accelerator, folder };
     let interrupts = Interrupts::listen()?;
     let progress = Progress::counting("booting", (runs * sides.len()) as u64, "boots");
     let died = AtomicU32::new(0);

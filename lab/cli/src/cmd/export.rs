@@ -1,5 +1,6 @@
-//! `freehold export FILE`: converts a recording into files for other tools.
+//! `freehold export FILE`: converts a recording into files for other tools, or into a recording without names.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -7,6 +8,7 @@ use freehold_convert::ExportSummary;
 use freehold_report::output::{OutputError, print};
 use indicatif::HumanBytes;
 
+use super::replace::ReplaceArgs;
 use crate::error::Error;
 
 /// Arguments of `freehold export`.
@@ -17,15 +19,29 @@ use crate::error::Error;
                         each task: reclaim and compaction. Instant events: failures and fallbacks.\n\n\
                         --pprof writes a profile by task, kind of request and order: allocations (alloc_*), and \
                         memory still in use at the end (inuse_*).\n\n\
+                        --anonymize writes a recording or a snapshot again. Names of tasks become task-1, task-2 and \
+                        so on, those of slab caches cache-1, of kernel functions function-1; those that every Linux \
+                        machine has stay. The command becomes `command`, the kernel's release a version, and thread \
+                        ids are numbered anew. Notes that may contain names are removed. Times, sizes, frame numbers, \
+                        counters and settings stay, so a replay gives the same results; they may still show what \
+                        a machine does.\n\n\
                         Examples:\n  freehold export build.parquet --chrome build.json\n  \
                         freehold export build.parquet --pprof build.pb.gz\n  \
-                        go tool pprof -http=: -sample_index=alloc_space build.pb.gz"
+                        go tool pprof -http=: -sample_index=alloc_space build.pb.gz\n  \
+                        freehold export build.parquet --anonymize public.parquet"
 )]
-#[command(group(clap::ArgGroup::new("targets").required(true).multiple(true).args(["chrome", "pprof"])))]
+#[command(group(clap::ArgGroup::new("targets").required(true).multiple(true).args(["anonymize", "chrome", "pprof"])))]
 pub struct ExportArgs {
-    /// Recording
+    /// Recording; with --anonymize alone also a snapshot
     #[arg(value_name = "FILE")]
     recording: PathBuf,
+
+    /// Write a recording in which names are replaced by numbers; a file of this name is replaced only with --force
+    #[arg(long, value_name = "FILE")]
+    anonymize: Option<PathBuf>,
+
+    #[command(flatten)]
+    replace: ReplaceArgs,
 
     /// Write a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
@@ -41,10 +57,14 @@ type Export = fn(&Path, &Path) -> Result<ExportSummary, freehold_convert::Error>
 
 /// Writes each requested file and prints its size.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Error> {
-    let targets: [(&Option<PathBuf>, Export); 2] =
-        [(&args.chrome, freehold_convert::chrome), (&args.pprof, freehold_convert::pprof)];
+    let targets: [(&Option<PathBuf>, Export); 3] = [
+        (&args.anonymize, freehold_convert::anonymize),
+        (&args.chrome, freehold_convert::chrome),
+        (&args.pprof, freehold_convert::pprof),
+    ];
     let targets: Vec<_> = targets.into_iter().filter_map(|(path, export)| Some((path.as_deref()?, export))).collect();
-    if matches!(targets[..], [(one, _), (other, _)] if one == other) {
+    let places: BTreeSet<&Path> = targets.iter().map(|(path, _)| *path).collect();
+    if places.len() < targets.len() {
         return Err(OutputError::SamePlace.into());
     }
     if targets.iter().any(|(path, _)| *path == Path::new("-")) {
@@ -55,6 +75,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Error> {
         targets.iter().find(|(path, _)| recording.is_some() && path.canonicalize().ok() == recording)
     {
         return Err(OutputError::Input(path.to_path_buf()).into());
+    }
+    if let Some(path) = &args.anonymize {
+        args.replace.check(path)?;
     }
     for (path, export) in targets {
         let ExportSummary { bytes } = export(&args.recording, path)?;

@@ -126,7 +126,7 @@ fn simulated(args: &FleetArgs) -> Result<(FleetReport, State), Error> {
     args.formats.try_all([])?;
     let (report, state) = fleet.simulate(&place)?;
     let listing = if args.hosts_table { Listing::Hosts } else { Listing::Fleet };
-    let detail = if args.all { Detail::All } else { Detail::Tables };
+    let detail = if args.all { Detail::All } else { Detail::Differences };
     Ok((report.shown(listing, detail), state))
 }
 

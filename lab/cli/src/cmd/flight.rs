@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::Args;
 use freehold_record::{EventSet, Files, FlightEvent, FlightPlan, Names, Summary, Trigger, fly};
 use freehold_report::terminal::printable;
 use freehold_sim::plan::Bytes;
+use freehold_trace::anonymize::Identity;
 use indicatif::{HumanBytes, HumanCount};
 
 use super::recorded::RecordedFile;
@@ -58,6 +60,7 @@ pub(super) struct Common {
     pub events: Vec<EventSet>,
     pub stacks: Option<u64>,
     pub names: Names,
+    pub identity: Identity,
     pub spool: Option<PathBuf>,
     pub quiet: bool,
 }
@@ -69,10 +72,15 @@ impl FlightArgs {
     }
 
     /// Keeps events until the recorder is ended, reports on stderr, and passes each file that it writes to `written`.
-    pub(super) fn run(self, common: Common, written: &mut dyn FnMut(RecordedFile)) -> Result<(), Error> {
+    /// Returns the exit status of a command that ended by itself.
+    pub(super) fn run(
+        self,
+        common: Common,
+        written: &mut dyn FnMut(RecordedFile),
+    ) -> Result<Option<ExitStatus>, Error> {
         let quiet = common.quiet;
         let plan = self.plan(common)?;
-        fly(&plan, &mut |happening| {
+        let status = fly(&plan, &mut |happening| {
             if let FlightEvent::Written { path, summary, .. } = happening {
                 written(RecordedFile::new(summary, path));
             }
@@ -81,7 +89,7 @@ impl FlightArgs {
                 eprintln!("{}", printable(&describe_happening(happening, &plan)));
             }
         })?;
-        Ok(())
+        Ok(status)
     }
 
     fn plan(self, common: Common) -> Result<FlightPlan, Error> {
@@ -105,6 +113,7 @@ impl FlightArgs {
             events: common.events,
             stacks: common.stacks,
             names: common.names,
+            identity: common.identity,
         })
     }
 }

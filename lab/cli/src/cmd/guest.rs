@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use freehold_boot::{Accelerator, Error as BootError, Guest, Kernel, Mebibytes, Setting, Store, Tools, Workload};
+use freehold_boot::{
+    Accelerator, Error as BootError, Guest, Kernel, Mebibytes, Program, Setting, Store, Tools, Version, Workload,
+};
 
 use super::events::EventsArgs;
 use crate::error::Error;
@@ -109,30 +111,59 @@ impl GuestArgs {
     }
 }
 
+/// A kernel before it is fetched.
+enum KernelSource {
+    /// On this machine.
+    Here(Kernel),
+    /// To be fetched from Debian.
+    Debian(Version),
+}
+
+impl KernelSource {
+    /// Returns the kernel that `text` denotes: the image at this path, or a version.
+    ///
+    /// # Errors
+    /// If `text` is neither, or the image is not usable.
+    fn find(text: &str) -> Result<KernelSource, Error> {
+        let path = Path::new(text);
+        if path.is_file() {
+            return Ok(KernelSource::Here(Kernel::open(path)?));
+        }
+        let Ok(version) = text.parse() else {
+            let sentence =
+                format!("`{text}` is neither a kernel image nor a version; give a path, or a version such as 6.12");
+            return Err(BootError::Input(sentence).into());
+        };
+        Ok(Store::for_user()?.find(&version).map_or(KernelSource::Debian(version), KernelSource::Here))
+    }
+}
+
 /// Returns the kernel that `text` denotes: the image at this path, or a version, which is fetched unless it is stored.
 ///
 /// # Errors
 /// If `text` is neither, the image is not usable, or the kernel cannot be fetched.
 pub(crate) fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
-    let path = Path::new(text);
-    if path.is_file() {
-        return Ok(Kernel::open(path)?);
+    match KernelSource::find(text)? {
+        KernelSource::Here(kernel) => Ok(kernel),
+        KernelSource::Debian(version) => Ok(Store::for_user()?.fetch(&version, say)?),
     }
-    let Ok(version) = text.parse() else {
-        let sentence =
-            format!("`{text}` is neither a kernel image nor a version; give a path, or a version such as 6.12");
-        return Err(BootError::Input(sentence).into());
-    };
-    Ok(Store::for_user()?.get(&version, say)?)
 }
 
-/// Returns the programs that a boot needs. This program itself records in the guest.
+/// Returns the programs that a boot of these kernels needs. This program itself records in the guest.
 ///
 /// # Errors
-/// If a program is not installed on this machine, or this program cannot find its own file.
-pub(crate) fn tools() -> Result<Tools, Error> {
+/// If a kernel is neither an image nor a version, a program is not installed on this machine, or this program cannot find its own file.
+pub(crate) fn tools(args: &GuestArgs, kernels: &[&str]) -> Result<Tools, Error> {
+    let workload = Workload::find(&args.workload)?;
+    let mut more = workload.required();
+    more.extend(Program::FOR_ROOT.into_iter().filter(|_| args.root.is_some()));
+    let mut is_fetched = workload.needs_module;
+    for text in kernels {
+        is_fetched |= matches!(KernelSource::find(text)?, KernelSource::Debian(_));
+    }
+    more.extend(Program::TO_FETCH.into_iter().filter(|_| is_fetched));
     let freehold = env::current_exe().map_err(|error| {
         BootError::Missing(format!("cannot find this program's own file, which records in the guest: {error}"))
     })?;
-    Ok(Tools::find(freehold)?)
+    Ok(Tools::find(freehold, &more)?)
 }

@@ -11,6 +11,7 @@ use freehold_sim::machine::Machine;
 use freehold_sim::plan::Bytes;
 use freehold_sim::start::{self, PAGEBLOCK_PAGES, age};
 
+use super::replace::ReplaceArgs;
 use super::{parse_age, parse_cpus};
 use crate::error::Error;
 
@@ -35,10 +36,13 @@ pub struct ImportArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Recording to write; an older file of this name is replaced when the new file is complete [default: FILE with the
-    /// extension `.parquet`]
+    /// Recording to write; a file of this name is replaced only with --force [default: FILE with the extension
+    /// `.parquet`]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
+
+    #[command(flatten)]
+    replace: ReplaceArgs,
 
     /// State of memory at the first event: a snapshot of `freehold snapshot`, or a copy of /proc/kpageflags or of
     /// /sys/kernel/debug/page_owner
@@ -92,6 +96,7 @@ pub(crate) fn run(args: &ImportArgs, style: Style) -> Result<(), Error> {
             out.display()
         )));
     }
+    args.replace.check(&out)?;
     let import = Import::read(&args.file, &out, &args.machine_overrides(), args.start.as_deref())?;
     let start = import.needs_synthetic_start().then(|| draw_start(args, &import)).transpose()?;
     let summary = import.write(&out, start)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_inspect::Look;
+use freehold_inspect::{Extent, Look};
 use freehold_report::formats::{Formats, Views};
 use freehold_report::terminal::Style;
 
@@ -13,6 +13,7 @@ use crate::error::Error;
 /// Arguments of `freehold inspect`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  freehold inspect recording.parquet\n  \
+                        freehold inspect recording.parquet --all\n  \
                         freehold inspect recording.parquet --csv tables.csv\n  \
                         freehold inspect recording.parquet --html page.html\n  \
                         freehold inspect recording.parquet --map")]
@@ -29,6 +30,10 @@ pub struct InspectArgs {
     #[arg(long, value_name = "N", requires = "map")]
     block: Option<usize>,
 
+    /// Print all tables: zones, memory by state and use, settings, orders, GFP classes, lifetimes, and more
+    #[arg(long, conflicts_with = "map")]
+    all: bool,
+
     #[command(flatten)]
     formats: Formats,
 }
@@ -44,6 +49,7 @@ pub(crate) fn answer(args: &InspectArgs) -> Result<Box<dyn Views>, Error> {
     let wants_map = args.map || args.formats.wants_page();
     let look = wants_map.then(|| args.block.map_or(Look::Cells, Look::Block));
     let mut inspection = freehold_inspect::inspect(&args.recording, look)?;
+    inspection.extent = if args.all { Extent::Everything } else { Extent::FirstScreen };
     match inspection.map.take_if(|_| args.map) {
         Some(map) => Ok(Box::new(map::Printed::new(map, args.block)?)),
         None => Ok(Box::new(inspection)),

@@ -20,14 +20,14 @@ use freehold_trace::recording::Recording;
 use serde::{Serialize, Serializer};
 
 use super::reclaim::ReclaimArgs;
-use super::{SpreadArgs, parse_settings};
+use super::{SpreadArgs, help_with_settings, parse_settings};
 use crate::error::Error;
 
 /// Arguments of `freehold map`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  freehold map recording.parquet --policy freehold\n  \
+#[command(after_help = help_with_settings("Examples:\n  freehold map recording.parquet --policy freehold\n  \
                         freehold map recording.parquet --at 1.5s --block 2377\n  \
-                        freehold map recording.parquet --html map.html")]
+                        freehold map recording.parquet --html map.html"))]
 pub struct MapArgs {
     /// Recording
     #[arg(value_name = "FILE")]
@@ -45,7 +45,7 @@ pub struct MapArgs {
     #[arg(long, value_name = "N")]
     block: Option<usize>,
 
-    /// Kernel setting instead of the recorded one: vm.min_free_kbytes=65536; may be repeated
+    /// Kernel setting instead of the recorded one, such as vm.min_free_kbytes=65536; may be repeated
     #[arg(long = "setting", value_name = "NAME=VALUE")]
     settings: Vec<String>,
 
@@ -151,6 +151,9 @@ impl Document for Printed {
                 None => parts
                     .extend((0..self.map.moments.len()).map(|moment| terminal::moment(&self.map, side, moment, style))),
             }
+        }
+        if self.block.is_none() {
+            parts.push(terminal::legend(&self.map, style));
         }
         parts.join("\n")
     }

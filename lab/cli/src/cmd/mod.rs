@@ -2,6 +2,7 @@
 
 pub(crate) mod advise;
 pub(crate) mod age;
+mod anonymize;
 pub(crate) mod apply;
 pub(crate) mod bench;
 pub(crate) mod boot;
@@ -18,6 +19,7 @@ mod flight;
 pub(crate) mod guest;
 pub(crate) mod heap;
 pub(crate) mod import;
+mod inputs;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod map;
@@ -25,6 +27,7 @@ pub(crate) mod policies;
 pub(crate) mod reclaim;
 pub(crate) mod record;
 mod recorded;
+mod replace;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod sim;
@@ -35,7 +38,7 @@ use std::num::NonZeroU16;
 
 use clap::Args;
 use clap::builder::RangedI64ValueParser;
-use freehold_replay::Setting;
+use freehold_replay::{SETTINGS, Setting};
 use freehold_sim::plan::{Bytes, BytesError};
 use freehold_sim::start::age::AGE_MAX;
 
@@ -76,6 +79,13 @@ fn parse_settings(given: &[String]) -> Result<Vec<Setting>, Error> {
     let settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
     expect_each_once("setting", settings.iter().map(Setting::name))?;
     Ok(settings)
+}
+
+/// Returns the end of a help text: its examples, and the settings that a replay can change.
+fn help_with_settings(examples: &str) -> String {
+    let rows = SETTINGS.iter().map(|known| format!("  {:<34}{}", known.name, known.accepted()));
+    let rows: Vec<String> = rows.collect();
+    format!("Settings (docs/commands.md has their effects):\n{}\n\n{examples}", rows.join("\n"))
 }
 
 /// Formats settings as they are written on the command line.

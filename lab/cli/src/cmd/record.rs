@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,9 +16,11 @@ use freehold_trace::facts::HeapMoment;
 use freehold_trace::folder_of;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::anonymize::AnonymizeArgs;
 use super::events::EventsArgs;
 use super::flight::{Common, FlightArgs};
 use super::recorded::{Recorded, RecordedFile};
+use super::replace::ReplaceArgs;
 use crate::error::Error;
 
 /// Default name of the recording.
@@ -33,12 +36,19 @@ const RECORDING: &str = "recording.parquet";
     sudo freehold record --flight 60s --on allocstall,psi=10% --out /var/lib/freehold\n                                              \
     keep the last minute in memory, and write it when a trigger fires\n\n\
     A recording contains frame numbers, sizes, times, and counters, but no contents of memory. Names of \
-    programs outside the command are stored as `other`, so that the recording can be published.")]
+    programs outside the command are stored as `other`. With --anonymize, the file has no names of programs at all, and \
+    it can be shared more freely.\n\n\
+    Exit status: that of COMMAND, or 128 and the number of the signal that killed COMMAND; the recording is complete in \
+    any case. 0 if COMMAND succeeded, or if --duration or Ctrl-C ended the recording. 127 if there is no such program, \
+    and 126 if it cannot be started. 2 if this machine cannot be recorded, or the file cannot be written.")]
 pub struct RecordArgs {
-    /// Recording to write; an older file of this name is replaced when the new file is complete. With --flight: a
-    /// folder, or a file name that contains {time} [default with --flight: the current folder]
+    /// Recording to write; a file of this name is replaced only with --force. With --flight: a folder, or a file name
+    /// that contains {time} [default with --flight: the current folder]
     #[arg(long, short, value_name = "FILE", default_value = RECORDING, default_value_if("flight", ArgPredicate::IsPresent, "."))]
     out: PathBuf,
+
+    #[command(flatten)]
+    replace: ReplaceArgs,
 
     /// Stop after S seconds; the command then gets SIGTERM if it still runs
     #[arg(long, short, value_name = "S", value_parser = seconds)]
@@ -57,6 +67,9 @@ pub struct RecordArgs {
     /// Record the names of all tasks, not only of the command and its descendants
     #[arg(long)]
     all_names: bool,
+
+    #[command(flatten)]
+    anonymize: AnonymizeArgs,
 
     /// Print no progress and no summary
     #[arg(long, short)]
@@ -93,20 +106,28 @@ fn period(text: &str) -> Result<u64, String> {
 /// Records, and prints the result to stderr, because stdout belongs to the command.
 pub(crate) fn run(args: RecordArgs) -> Result<(), Error> {
     if args.flight.is_asked() {
-        return args.fly(&mut drop);
+        return pass_on(args.fly(&mut drop)?);
     }
-    let recorded = args.record()?;
+    let (recorded, status) = args.record()?;
     if !args.quiet {
         let text = Document::text(&recorded, Style::PLAIN);
         eprint!("{}", text.lines().map(|line| wrapped(line, Style::PLAIN)).collect::<String>());
     }
-    Ok(())
+    pass_on(status)
+}
+
+/// Converts the exit status of a command that ended by itself into the result of this command.
+fn pass_on(status: Option<ExitStatus>) -> Result<(), Error> {
+    match status {
+        Some(status) if !status.success() => Err(Error::Passed(status)),
+        _ => Ok(()),
+    }
 }
 
 /// Records, and returns a summary of each file that was written.
 pub(crate) fn answer(args: RecordArgs) -> Result<Box<dyn Views>, Error> {
     if !args.flight.is_asked() {
-        return Ok(Box::new(args.record()?));
+        return Ok(Box::new(args.record()?.0));
     }
     let mut recordings = Vec::new();
     args.fly(&mut |file| recordings.push(file))?;
@@ -115,15 +136,19 @@ pub(crate) fn answer(args: RecordArgs) -> Result<Box<dyn Views>, Error> {
 
 impl RecordArgs {
     /// Records until the command has ended, the duration has passed or the user interrupts, and writes the recording.
-    fn record(&self) -> Result<Recorded, Error> {
+    /// Also returns the exit status of a command that ended by itself.
+    fn record(&self) -> Result<(Recorded, Option<ExitStatus>), Error> {
+        self.replace.check(&self.out)?;
         let plan = self.plan();
         let mut watch = Line::new(self.quiet || !io::stderr().is_terminal());
         let summary = freehold_record::record(&plan, &mut watch)?;
-        Ok(Recorded { recordings: vec![RecordedFile::new(&summary, &plan.out)] })
+        let status = summary.status.filter(|_| summary.ended_by_itself);
+        Ok((Recorded { recordings: vec![RecordedFile::new(&summary, &plan.out)] }, status))
     }
 
-    /// Runs the flight recorder, and passes each file that it writes to `written`.
-    fn fly(self, written: &mut dyn FnMut(RecordedFile)) -> Result<(), Error> {
+    /// Runs the flight recorder, and passes each file that it writes to `written`. Returns the exit status of a command
+    /// that ended by itself.
+    fn fly(self, written: &mut dyn FnMut(RecordedFile)) -> Result<Option<ExitStatus>, Error> {
         let common = Common {
             out: self.out,
             duration: self.duration,
@@ -131,6 +156,7 @@ impl RecordArgs {
             events: self.events.sets().collect(),
             stacks: self.stacks,
             names: if self.all_names { Names::All } else { Names::Command },
+            identity: self.anonymize.identity(),
             spool: self.spool,
             quiet: self.quiet,
         };
@@ -145,6 +171,7 @@ impl RecordArgs {
             events: self.events.sets().collect(),
             stacks: self.stacks,
             names: if self.all_names { Names::All } else { Names::Command },
+            identity: self.anonymize.identity(),
             ring_kib: self.ring,
             spool: self.spool.as_deref().unwrap_or(folder_of(&self.out)).to_path_buf(),
         }

@@ -122,6 +122,7 @@ mod tests {
             duration: Duration::from_millis(2500),
             command: None,
             status: None,
+            ended_by_itself: false,
             notes: vec!["a note".to_owned()],
         }
     }

@@ -7,23 +7,25 @@ use freehold_replay::report::single::ReplayReport;
 use freehold_replay::{Conditions, PreparedReplay, Watch};
 use freehold_report::formats::{Formats, Views};
 use freehold_report::progress::Progress;
+use freehold_report::report::Detail;
 use freehold_report::terminal::Style;
 use freehold_trace::recording::Recording;
 
 use super::reclaim::ReclaimArgs;
-use super::{SpreadArgs, in_words, parse_settings};
+use super::{SpreadArgs, help_with_settings, in_words, parse_settings};
 use crate::error::Error;
+
+/// End of the help text.
+const NOTES: &str = "A recording is replayed on the recorded machine's memory. `freehold sim recording FILE` runs its \
+                     tasks on other memory: with --start SNAPSHOT on another machine's, with --age 60 on fragmented \
+                     memory.\n\n\
+                     Examples:\n  freehold replay recording.parquet --policy freehold\n  \
+                     freehold replay recording.parquet --cpus 64 --json -\n  \
+                     freehold replay recording.parquet --setting vm.min_free_kbytes=65536";
 
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "A recording is replayed on the recorded machine's memory. `freehold sim recording FILE` runs its \
-                        tasks on other memory: with --start SNAPSHOT on another machine's, with --age 60 on fragmented \
-                        memory.\n\n\
-                        Examples:\n  freehold replay recording.parquet --policy freehold\n  \
-                        freehold replay recording.parquet --cpus 64 --json -\n  \
-                        freehold replay recording.parquet --setting vm.min_free_kbytes=65536"
-)]
+#[command(after_help = help_with_settings(NOTES))]
 pub struct ReplayArgs {
     /// Recording
     #[arg(value_name = "FILE")]
@@ -39,14 +41,17 @@ pub struct ReplayArgs {
     #[command(flatten)]
     reclaim: ReclaimArgs,
 
-    /// Kernel setting instead of the recorded one: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be
-    /// repeated
+    /// Kernel setting instead of the recorded one, such as vm.min_free_kbytes=65536; may be repeated
     #[arg(long = "setting", value_name = "NAME=VALUE")]
     settings: Vec<String>,
 
     /// List the first decisions that differ from the recorded kernel's
     #[arg(long)]
     explain: bool,
+
+    /// Print all details: zero measures, every check against the recorded kernel, assumptions
+    #[arg(long)]
+    all: bool,
 
     #[command(flatten)]
     formats: Formats,
@@ -76,5 +81,6 @@ pub(crate) fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
         outcome.course.decisions.clear();
     }
     let facts = recording.facts(args.spread.cpus);
-    Ok(Box::new(ReplayReport { recording: facts, settings: in_words(&settings), outcome }))
+    let detail = if args.all { Detail::All } else { Detail::Differences };
+    Ok(Box::new(ReplayReport { recording: facts, settings: in_words(&settings), outcome, detail }))
 }

@@ -127,7 +127,7 @@ pub(crate) fn answer(args: &SimArgs) -> Result<Box<dyn Views>, Error> {
     let plan = adjusted(Plan::open(name, &changes(name, args)?)?, args);
     args.formats.try_all(args.recording.as_deref().map(Path::new))?;
     args.picture.as_deref().map_or(Ok(()), output::try_file)?;
-    let detail = if args.all { Detail::All } else { Detail::Tables };
+    let detail = if args.all { Detail::All } else { Detail::Differences };
     let report = SimReport::simulate(plan, &costs)?.with_detail(detail);
     if let Some(path) = &args.picture {
         output::write_atomically(path, drawn(&report).as_bytes())?;

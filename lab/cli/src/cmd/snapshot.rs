@@ -8,6 +8,8 @@ use freehold_report::terminal::{Style, wrapped};
 use freehold_trace::folder_of;
 use indicatif::{HumanBytes, HumanCount};
 
+use super::anonymize::AnonymizeArgs;
+use super::replace::ReplaceArgs;
 use crate::error::Error;
 
 /// Arguments of `freehold snapshot`.
@@ -19,9 +21,15 @@ use crate::error::Error;
     A snapshot contains the page flags of every frame, zones, slab caches, settings and counters, but no contents of \
     memory and no names of programs. It is taken without tracing, in about a second for 24 GiB.")]
 pub struct SnapshotArgs {
-    /// Snapshot to write; an older file of this name is replaced when the new file is complete
+    /// Snapshot to write; a file of this name is replaced only with --force
     #[arg(long, short, value_name = "FILE", default_value = "snapshot.parquet")]
     out: PathBuf,
+
+    #[command(flatten)]
+    replace: ReplaceArgs,
+
+    #[command(flatten)]
+    anonymize: AnonymizeArgs,
 
     /// Print nothing
     #[arg(long, short)]
@@ -34,7 +42,8 @@ pub struct SnapshotArgs {
 
 /// Takes a snapshot and prints a summary to stderr.
 pub(crate) fn run(args: &SnapshotArgs) -> Result<(), Error> {
-    let taken = freehold_record::snapshot(&args.out, args.spool())?;
+    args.replace.check(&args.out)?;
+    let taken = freehold_record::snapshot(&args.out, args.spool(), args.anonymize.identity())?;
     if !args.quiet {
         eprint!(
             "{}",
@@ -74,7 +83,10 @@ mod tests {
         for (out, spool, expected) in
             [("s.parquet", None, "."), ("a/s.parquet", None, "a"), ("a/s.parquet", Some("b"), "b")]
         {
-            let args = SnapshotArgs { out: out.into(), quiet: true, spool: spool.map(PathBuf::from) };
+            let replace = ReplaceArgs::default();
+            let anonymize = AnonymizeArgs::default();
+            let args =
+                SnapshotArgs { out: out.into(), replace, anonymize, quiet: true, spool: spool.map(PathBuf::from) };
             assert_eq!(args.spool(), Path::new(expected));
         }
     }

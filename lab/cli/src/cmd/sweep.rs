@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use freehold_report::formats::VerdictFormats;
-use freehold_report::parallel;
 use freehold_report::report::Detail;
 use freehold_report::terminal::{Style, printable};
+use freehold_report::{notes, parallel};
 use freehold_sweep::folder::Folder;
 use freehold_sweep::local::{self, Summary};
 use freehold_sweep::report::Terms;
 use freehold_sweep::{Plan, Report};
 
+use super::inputs::without_snapshots;
 use super::margin;
 use crate::error::Error;
 
@@ -35,7 +36,7 @@ pub struct SweepArgs {
     #[arg(value_name = "PLAN", required_unless_present = "report")]
     plan: Option<PathBuf>,
 
-    /// Recordings, or folders of recordings
+    /// Recordings, or folders of recordings; snapshots among several files are passed over
     #[arg(value_name = "FILE")]
     recordings: Vec<PathBuf>,
 
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
     }
     let Some(path) = &args.plan else { unreachable!("clap requires PLAN unless --report is given") };
     let plan = Plan::open(path)?;
-    let files = local::recordings(&plan, &args.recordings)?;
+    let files = without_snapshots(&local::recordings(&plan, &args.recordings)?)?;
     if args.dry_run {
         return look(&plan, &files, args.into.as_deref());
     }
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &SweepArgs, style: Style) -> Result<(), Error> {
     let jobs = args.jobs.map_or_else(parallel::at_once, NonZeroUsize::get);
     let summary = local::run(&plan, &files, &folder, jobs)?;
     if summary.kept > 0 {
-        eprintln!("freehold: {} of {} tasks were complete already", summary.kept, summary.tasks);
+        notes::print(&format!("{} of {} tasks were complete already", summary.kept, summary.tasks));
     }
     show(args, &plan, &folder, terms, style)?;
     conclude(&summary)
@@ -114,7 +115,7 @@ fn look(plan: &Plan, files: &[PathBuf], into: Option<&Path>) -> Result<(), Error
 /// Prints the duplicates, and the recordings and tasks that failed, to stderr. Returns an error if any failed.
 fn conclude(summary: &Summary) -> Result<(), Error> {
     if let Some(sentence) = again(&summary.repeated) {
-        eprintln!("freehold: {}", printable(&sentence));
+        notes::print(&sentence);
     }
     for failure in &summary.failures {
         eprintln!("freehold: {}", printable(&failure.to_string()));

@@ -37,7 +37,7 @@ fn age_figures_agree_in_table_json_and_file() {
     let read = json(&["age", "--like", &out, "--json", "-"]);
     assert_eq!(read["figures"]["fixed_pageblocks"], drawn["figures"]["fixed_pageblocks"]);
     assert_eq!(read["figures"]["free"], drawn["figures"]["free"]);
-    let shown = text(&["inspect", &out]);
+    let shown = text(&["inspect", &out, "--all"]);
     assert!(shown.contains("a snapshot") && shown.contains("drawn at random"), "{shown}");
     assert!(text(&["age", "--memory", "1GiB"]).contains("Age 60"));
 }
@@ -52,7 +52,7 @@ fn write_and_read(sandbox: &Sandbox, name: &str, seed: &str) -> Vec<u8> {
 fn age_file_depends_only_on_the_seed() {
     let sandbox = Sandbox::new();
     assert_eq!(write_and_read(&sandbox, "a.parquet", "7"), write_and_read(&sandbox, "b.parquet", "7"));
-    assert_ne!(write_and_read(&sandbox, "a.parquet", "7"), write_and_read(&sandbox, "c.parquet", "8"));
+    assert_ne!(write_and_read(&sandbox, "d.parquet", "7"), write_and_read(&sandbox, "c.parquet", "8"));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn fleet_draws_ages() {
     let sandbox = Sandbox::new();
     let drawn = format!("{PLAN}[fleet.draw]\n\"machine.age\" = {{ least = 10, most = 90 }}\n");
     std::fs::write(sandbox.path("plan.toml"), drawn).unwrap();
-    let found = text(&["fleet", &sandbox.argument("plan.toml"), "--hosts", "3", "--hosts-table"]);
+    let found = text(&["fleet", &sandbox.argument("plan.toml"), "--hosts", "3", "--all"]);
     assert!(found.contains("machine.age"), "{found}");
 }
 

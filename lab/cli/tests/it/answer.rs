@@ -15,13 +15,13 @@ use freehold_report::origin;
 use freehold_report::terminal::Style;
 
 /// Returns the answer of `freehold` with these arguments.
-fn answered(words: &[&str]) -> Box<dyn Views> {
-    let cli = Cli::try_parse_from(["freehold"].iter().chain(words)).expect("they are arguments");
-    answer(cli.command.expect("it is a command")).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+pub(crate) fn answered(words: &[&str]) -> Box<dyn Views> {
+    let cli = Cli::try_parse_from(["freehold"].iter().chain(words)).expect("the arguments must be valid");
+    answer(cli.command.expect("the arguments must name a command")).unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
 /// Returns the path of a recording of this repository.
-fn bundled(name: &str) -> PathBuf {
+pub(crate) fn bundled(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings").join(name)
 }
 
@@ -32,6 +32,7 @@ fn library_answer_equals_the_program_output() {
     let recording = sandbox.recording("r.parquet");
     for words in [
         vec!["inspect", &recording],
+        vec!["inspect", &recording, "--all"],
         vec!["inspect", &recording, "--map"],
         vec!["replay", &recording, "--explain"],
         vec!["compare", &recording, "--all"],
@@ -92,7 +93,7 @@ fn cancelled_work_stops_and_leaves_no_files() {
         assert_eq!(ended(&words), Err(Cancellation), "{words:?}");
     }
     let left: Vec<_> = folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["kept.jsonl"], "what a fleet has done is kept, and nothing else");
+    assert_eq!(left, ["kept.jsonl"], "only the completed work of the fleet may be left");
     // The threads and stacks can be used again.
     assert!(!answered(&["replay", pressure]).json().is_empty());
 }

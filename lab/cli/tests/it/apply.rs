@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::common::{assert_refused, freehold, stderr};
+use crate::common::{assert_refused, assert_refused_with, freehold, stderr};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -49,9 +49,9 @@ impl Holder {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
         command.args(["age", "--apply", "--memory", "64MiB", "--with", "pins"]).args(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut said = BufReader::new(child.stderr.take().expect("stderr must be a pipe"));
         let mut line = String::new();
-        said.read_line(&mut line).expect("it says something");
+        said.read_line(&mut line).expect("the program must print a line");
         assert!(line.contains("pageblocks with held pages"), "{line}");
         Holder { child, said }
     }
@@ -82,12 +82,15 @@ fn impossible_apply_options_are_refused() {
         (&["age", "--apply", "--fixed", "90", "--memory", "64MiB"], "these shares add up to more than the whole"),
         (&["age", "--apply", "--memory", "1MiB"], "are too little; give a --memory"),
         (&["age", "--apply", "--memory", "900000GiB"], "free beyond the machine's reserve"),
-        (&["age", "--apply", "--memory", "64MiB", "--", "no-such-program"], "no program `no-such-program`"),
     ] {
         match rustix::process::geteuid().is_root() || !arguments.contains(&"--apply") {
             true => assert_refused(&freehold(arguments), why),
             false => assert_refused(&freehold(arguments), "only root may"),
         }
+    }
+    if rustix::process::geteuid().is_root() {
+        let output = freehold(&["age", "--apply", "--memory", "64MiB", "--", "no-such-program"]);
+        assert_refused_with(127, &output, "no program `no-such-program`");
     }
     for (arguments, why) in [
         (&["age", "--with", "pins"][..], "--apply"),

@@ -4,6 +4,7 @@ use std::fs;
 
 use crate::common::{Sandbox, assert_refused, facts, freehold, raw, rows, stderr};
 use freehold_trace::Facts;
+use freehold_trace::kernel::Release;
 
 /// Asserts that every command that reads a recording refuses the file `name` of the sandbox.
 fn assert_every_reader_refuses(sandbox: &Sandbox, name: &str, part: &str) {
@@ -20,6 +21,26 @@ fn assert_every_reader_refuses(sandbox: &Sandbox, name: &str, part: &str) {
         assert_refused(&freehold(&arguments), part);
     }
     assert!(!sandbox.listing().contains(&"out.json".to_owned()), "{:?}", sandbox.listing());
+}
+
+#[test]
+fn existing_recordings_are_replaced_only_with_force() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.argument("r.parquet");
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../convert/tests/samples/perf.data");
+    for command in [
+        &["record", "--out", &file, "--", "true"][..],
+        &["snapshot", "-o", &file],
+        &["age", "--memory", "64MiB", "-o", &file],
+        &["import", trace, "-o", &file],
+        &["boot", "--kernel", "no-such-kernel", "-o", &file],
+    ] {
+        fs::write(&file, "precious").unwrap();
+        assert_refused(&freehold(command), "r.parquet exists; give --force to replace it");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious", "{command:?}");
+    }
+    assert!(freehold(&["age", "--memory", "64MiB", "-o", &file, "--force"]).status.success());
+    assert!(freehold(&["inspect", &file]).status.success());
 }
 
 #[test]
@@ -95,6 +116,16 @@ fn events_out_of_order_are_refused() {
     rows.swap(last - 700, last);
     raw::write_unchecked(&sandbox.path("swapped.parquet"), &rows, &facts());
     assert_every_reader_refuses(&sandbox, "swapped.parquet", "out of order");
+}
+
+#[test]
+fn unknown_kernel_error_names_the_kernel_of_the_nearest_rules() {
+    for version in ["5.10", "6.15", "6.16", "6.19", "7.0", "7.2.1", "7.9"] {
+        let rules = Release::parse(version).unwrap().rules();
+        let output = freehold(&["sim", "steady", "--b", &format!("linux-{version}")]);
+        assert_refused(&output, &format!("the nearest kernel is `{rules}`"));
+    }
+    assert_refused(&freehold(&["sim", "steady", "--b", "pcp.batch=31"]), "perhaps `linux-6.12,pcp.batch=31` is meant");
 }
 
 #[test]
@@ -178,6 +209,13 @@ fn unwritable_or_duplicate_outputs_are_refused_early() {
         assert_refused(&freehold(&["compare", &good, format, &nowhere]), "cannot write");
     }
     assert_refused(&freehold(&["compare", &good, "--csv", "-", "--markdown", "-"]), "two formats have the same target");
+    assert_refused(&freehold(&["compare", &good, "--format", "csv", "--json", "-"]), "both print to stdout");
+    assert_refused(&freehold(&["compare", &good, "--format", "text", "--mmtests", "-"]), "both print to stdout");
+    for no_format in [["compare", "--format", "xml"], ["inspect", "--format", "mmtests"]] {
+        let output = freehold(&[&no_format[..], &[&good]].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("possible values: text, json, csv, markdown"), "{}", stderr(&output));
+    }
     assert_refused(&freehold(&["compare", &good, &good]), "given twice");
     assert_refused(&freehold(&["compare", &good, "--b", "freehold", "--b", "freehold"]), "given twice");
     for margin in ["-1", "100", "NaN"] {

@@ -62,7 +62,7 @@ fn list_contains_every_benchmark_and_case() {
 
 #[test]
 fn bench_json_has_the_documented_shape_and_recipe() {
-    let found = json(&quick(&["--json", "-"]));
+    let found = json(&quick(&["flags", "contig", "pages", "slab", "--json", "-"]));
     let recipe = &found["recipe"];
     for member in ["command", "freehold", "build", "cpu_model", "kernel_release", "clock"] {
         assert!(!recipe[member].as_str().unwrap().is_empty(), "{member}: {recipe}");
@@ -103,14 +103,13 @@ fn assert_row(row: &Value) {
 fn each_policy_b_has_a_table() {
     let rivals = ["--a", "freehold", "--b", "linux-6.12", "--b", "linux-6.12,flags=plain"];
     let said = text(&[&quick(&["flags"])[..], &rivals].concat());
-    for part in
-        ["A = freehold\nB = linux-6.12\n", "A = freehold\nB = linux-6.12,flags=plain\n", "convert-slow", "recipe"]
+    for part in ["A = freehold\nB = linux-6.12\n", "A = freehold\nB = linux-6.12,flags=plain\n", "convert-slow", "seed"]
     {
         assert!(said.contains(part), "no {part:?} in\n{said}");
     }
     assert!(said.contains("1 run or 8 s a comparison"), "{said}");
     let lines = said.lines().filter(|line| line.trim_start().starts_with("page_alloc_test: Completed. Time: "));
-    assert_eq!(lines.count(), 8, "two loops, two rivals, two sides:\n{said}");
+    assert_eq!(lines.count(), 8, "one line for each of two loops, two policies B and two sides:\n{said}");
 }
 
 #[test]
@@ -132,7 +131,7 @@ fn unwritable_output_is_refused_before_measuring() {
     let kept = freehold(&quick(&["pages", "--peers", &broken, "--json", &sandbox.argument("file")]));
     assert_refused(&kept, "cannot be measured");
     assert_eq!(fs::read_to_string(sandbox.path("file")).unwrap(), "kept");
-    assert_eq!(sandbox.listing(), before, "nothing is left behind");
+    assert_eq!(sandbox.listing(), before, "a refused call must leave no files");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::common::{Sandbox, assert_refused, freehold, json, text};
 use serde_json::Value;
 
 /// Names of metrics, which never change.
-const METRICS: [&str; 20] = [
+const METRICS: [&str; 28] = [
     "zone_lock_acquisitions",
     "pages_per_zone_lock",
     "pcp_refills",
@@ -25,6 +25,14 @@ const METRICS: [&str; 20] = [
     "compact_success_share",
     "compact_scanned",
     "pgmigrate_success",
+    "allocstall_costly_ready",
+    "allocstall_costly",
+    "allocstall_small",
+    "pgscan_costly",
+    "pgscan_small",
+    "failures_no_reclaim",
+    "failures_huge_first",
+    "failures_huge_second",
 ];
 
 /// Labels of rows.
@@ -41,7 +49,7 @@ const LABELS: [&str; 9] = [
 ];
 
 /// Number of metrics that are omitted if reclaim and compaction are played as recorded.
-const METRICS_OF_PRESSURE: usize = 9;
+const METRICS_OF_PRESSURE: usize = 17;
 
 fn assert_metrics(metrics: &Value) {
     let metrics = metrics.as_array().expect("metrics is an array");
@@ -49,7 +57,7 @@ fn assert_metrics(metrics: &Value) {
     assert_eq!(names, METRICS);
     for metric in metrics {
         let members: Vec<_> = metric.as_object().unwrap().keys().collect();
-        assert!([7, 9].contains(&members.len()), "without or with the ranges of A and B: {members:?}");
+        assert!([7, 9].contains(&members.len()), "7 members, or 9 with the ranges of A and B: {members:?}");
         for member in ["name", "unit", "a", "b", "change", "verdict", "replay_error"] {
             assert!(metric.get(member).is_some(), "no {member} in {metric}");
         }
@@ -108,8 +116,41 @@ fn invalid_settings_are_refused() {
         assert_refused(&freehold(&["replay", &file, "--setting", setting]), near);
         assert_refused(&freehold(&["compare", &file, "--setting-b", setting]), near);
     }
+    for (setting, near) in [
+        ("vm.defrag_mode=1", "`vm.defrag_mode` exists since Linux 6.15"),
+        ("transparent_hugepage.enabled=madvise", "was `always`, and a replay cannot set it to `madvise`"),
+    ] {
+        assert_refused(&freehold(&["replay", &file, "--setting", setting]), near);
+        assert_refused(&freehold(&["compare", &file, "--exact", "--setting-b", setting]), near);
+    }
     let twice = ["replay", &file, "--setting", "vm.min_free_kbytes=1", "--setting", "vm.min_free_kbytes=2"];
     assert_refused(&freehold(&twice), "given twice");
+}
+
+#[test]
+fn every_setting_is_accepted_and_listed() {
+    let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
+    let page = include_str!("../../../../docs/commands.md");
+    let help = text(&["compare", "--help"]);
+    for setting in [
+        "vm.min_free_kbytes=90112",
+        "vm.watermark_scale_factor=200",
+        "vm.percpu_pagelist_high_fraction=8",
+        "vm.watermark_boost_factor=0",
+        "vm.compaction_proactiveness=0",
+        "vm.extfrag_threshold=100",
+        "vm.defrag_mode=1",
+        "vm.lowmem_reserve_ratio=0 0",
+        "transparent_hugepage.defrag=always",
+        "transparent_hugepage.enabled=always",
+    ] {
+        let name = setting.split('=').next().unwrap();
+        assert!(help.contains(name), "{name} is not in the help");
+        assert!(page.contains(&format!("| `{name}` |")), "{name} is not in docs/commands.md");
+        let report = json(&["replay", &file, "--policy", "linux-6.18", "--setting", setting, "--json", "-"]);
+        assert_eq!(report["settings"][0], setting);
+    }
+    assert_eq!(help.matches("a whole number from").count() + help.matches("one of ").count(), 9);
 }
 
 #[test]
@@ -175,7 +216,7 @@ fn inspect_counts_match_the_file() {
     assert_eq!(found["vmstat"][0]["delta"], 4000);
     let older = pairing["unmatched"].as_array().unwrap().iter().find(|row| row["name"] == "free_older_than_recording");
     assert_eq!(older.unwrap()["events"], 1);
-    let said = text(&["inspect", &recording]);
+    let said = text(&["inspect", &recording, "--all"]);
     for part in ["Linux 6.12.1-test", "GFP_HIGHUSER_MOVABLE", "2,000 of 2,001 frees", "cc1"] {
         assert!(said.contains(part), "no {part:?} in\n{said}");
     }
@@ -191,7 +232,7 @@ fn diff_of_a_recording_with_itself_shows_no_change() {
     let counters = found["counters"].as_array().unwrap();
     assert!(counters.iter().any(|row| row["name"] == "alloc" && row["first"]["total"] == 2001));
     assert!(counters.iter().all(|row| row["change_per_1000_allocations"] == 0.0), "{counters:?}");
-    assert!(text(&["diff", &recording, &recording]).contains("No count of events per 1000"));
+    assert!(text(&["diff", &recording, &recording]).contains("No measure and no count of events"));
 }
 
 #[test]
@@ -255,13 +296,19 @@ fn verdict_is_written_in_every_format() {
     let files = ["csv", "markdown", "mmtests"].map(|format| (format, sandbox.argument(format)));
     let said =
         text(&["compare", &recording, "--csv", &files[0].1, "--markdown", &files[1].1, "--mmtests", &files[2].1]);
-    assert!(said.contains("All rows: --all."), "{said}");
+    assert!(said.contains(" rows: --all."), "{said}");
     let [csv, markdown, mmtests] = files.map(|(_, file)| std::fs::read_to_string(file).unwrap());
     assert!(csv.starts_with("policy_a,policy_b,group,measure,unit,of,a,b,change,verdict,replay_error\r\n"), "{csv}");
     assert!(markdown.contains("## Contention\n\n| measure | unit |"), "{markdown}");
     assert!(mmtests.lines().next().unwrap().split_whitespace().eq(["linux-6.12", "freehold"]), "{mmtests}");
     assert!(text(&["compare", &recording, "--csv", "-", "--json", &sandbox.argument("json")]).starts_with("policy_a,"));
-    assert!(sandbox.listing().contains(&"json".to_owned()), "the file is written beside what goes to stdout");
+    for (format, file) in [("csv", csv), ("markdown", markdown), ("mmtests", mmtests)] {
+        assert_eq!(text(&["compare", &recording, "--format", format]), file);
+    }
+    assert!(
+        sandbox.listing().contains(&"json".to_owned()),
+        "the JSON file must be written although CSV goes to stdout"
+    );
     let everything = text(&["compare", &recording, "--all"]);
     assert!(everything.contains("Assumptions") && everything.contains("blocks_taken"), "{everything}");
 }
@@ -300,10 +347,14 @@ fn color_is_off_without_a_terminal_unless_forced() {
 }
 
 #[test]
-fn readme_contains_the_first_screen() {
+fn first_screen_fits_a_terminal() {
     let screen = text(&["compare"]);
-    assert!(screen.lines().count() < 40, "a terminal of 40 lines has room for a prompt too:\n{screen}");
+    assert!(screen.lines().count() < 24, "a terminal of 24 lines has room for a prompt too:\n{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
-    assert!(readme.contains(&format!("```text\n{screen}```\n")), "README.md must show:\n{screen}");
+}
+
+/// Runs the examples (blocks of `console`) of the README, and compares their output with what it shows.
+#[test]
+fn examples_of_the_readme_print_what_it_shows() {
+    trycmd::TestCases::new().case(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
 }

@@ -106,7 +106,7 @@ fn share_frames(_: &mut Vec<Row>, facts: &mut Facts) {
 
 /// Permutes the events, and keeps the times in order.
 fn shuffle(rows: &mut [Row]) {
-    let first = rows.iter().position(|row| row.kind == Kind::Alloc).expect("there are events");
+    let first = rows.iter().position(|row| row.kind == Kind::Alloc).expect("the recording must contain events");
     let times: Vec<u64> = rows[first..].iter().map(|row| row.time).collect();
     let mut number = 1_u64;
     rows[first..].sort_by_cached_key(|_| {
@@ -166,7 +166,10 @@ fn missing_check_is_detected() {
     let gaps = gaps(&sandbox, |_, facts| facts.duration *= 100, "");
     let names: Vec<_> = gaps.iter().map(|gap| gap.split(' ').next().unwrap_or_default()).collect();
     assert_eq!(names, ["inspect", "diff", "diff", "replay", "compare", "sim"], "{gaps:?}");
-    assert!(gaps.iter().all(|gap| gap.contains("Some(0)")), "a good recording is for every command: {gaps:?}");
+    assert!(
+        gaps.iter().all(|gap| gap.contains("Some(0)")),
+        "every command must accept the unspoiled recording: {gaps:?}"
+    );
 }
 
 #[test]
@@ -189,7 +192,7 @@ fn foreign_writer_is_reported_with_the_format_document() {
 /// Replaces bytes that occur in the recording once with other bytes of equal length.
 fn patch(sandbox: &Sandbox, from: &[u8], to: &[u8]) {
     raw::write_unchecked(&sandbox.path("bad.parquet"), &rows(), &facts());
-    let mut bytes = std::fs::read(sandbox.path("bad.parquet")).expect("it was just written");
+    let mut bytes = std::fs::read(sandbox.path("bad.parquet")).expect("the file was just written");
     let places: Vec<_> = (0..bytes.len() - from.len()).filter(|&at| bytes[at..].starts_with(from)).collect();
     assert_eq!((places.len(), from.len()), (1, to.len()), "{from:?}");
     bytes[places[0]..places[0] + to.len()].copy_from_slice(to);
@@ -249,7 +252,7 @@ fn spoken(text: &str) -> Facts {
 }
 
 fn assert_harmless(bytes: &[u8], arguments: &[&str]) {
-    let text = std::str::from_utf8(bytes).expect("it is UTF-8");
+    let text = std::str::from_utf8(bytes).expect("the text must be UTF-8");
     let found = text.chars().find(|letter| (letter.is_control() && *letter != '\n') || *letter == '\u{202e}');
     assert_eq!(found, None, "{arguments:?}");
 }

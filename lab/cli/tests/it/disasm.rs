@@ -26,7 +26,7 @@ fn each_conversion_is_disassembled_and_counted() {
         let lines = function["lines"].as_array().unwrap();
         assert_eq!(function["instructions"], lines.len());
         let bytes: usize = lines.iter().map(|line| line["bytes"].as_str().unwrap().split(' ').count()).sum();
-        assert_eq!(function["bytes"], bytes, "the instructions leave no byte of the function out");
+        assert_eq!(function["bytes"], bytes, "the instructions must cover every byte of the function");
         assert!(lines.iter().any(|line| line["text"] == "ret"), "{function}");
         assert!(COUNTS.iter().all(|count| function[count].is_u64()), "{function}");
     }

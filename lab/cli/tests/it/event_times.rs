@@ -30,7 +30,7 @@ const END: u64 = 3_000_000;
 fn unfinished_stall_is_not_counted() {
     let begins = [Kind::DirectReclaimBegin, Kind::CompactionBegin].map(|kind| event(END, 1, kind));
     let found = replayed(&begins, &facts());
-    assert_eq!(found["stalls"]["recorded"]["requests"], 0, "it has no end, so nobody knows how long it took");
+    assert_eq!(found["stalls"]["recorded"]["requests"], 0, "a stall without an end must not be counted");
 }
 
 #[test]
@@ -53,5 +53,5 @@ fn clock_may_jump_by_a_century() {
 fn recording_without_scheduler_events_has_stall_bounds() {
     let found = replayed(&[], &facts());
     let [least, most] = ["later_at_least", "later_at_most"].map(|end| found["stalls"][end].as_i64());
-    assert_eq!((least, most), (Some(0), Some(0)), "nobody stalled");
+    assert_eq!((least, most), (Some(0), Some(0)), "no request stalled, so the delay must be zero");
 }

@@ -46,7 +46,12 @@ impl Fleet {
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::cargo_bin("freehold").expect("the binary is built with the tests");
         let state = self.sandbox.path("state");
-        command.env("XDG_STATE_HOME", state).args(["fleet", &self.plan]).args(arguments).output().expect("it runs")
+        command
+            .env("XDG_STATE_HOME", state)
+            .args(["fleet", &self.plan])
+            .args(arguments)
+            .output()
+            .expect("the program must run")
     }
 
     fn text(&self, arguments: &[&str]) -> String {
@@ -112,11 +117,11 @@ fn custom_plan_sets_the_policies() {
 fn fleet_tables_contain_policies_draws_and_optional_hosts() {
     let fleet = Fleet::new();
     let said = fleet.text(&["--b", B, "--hosts", "2"]);
-    for words in
-        ["Two CPUs", "pcp=merge", "each host draws", "workload.order", "HighAtomic pageblocks", "at least 6 hosts"]
-    {
+    for words in ["Two CPUs", "pcp=merge", "undecided", "at least 6 hosts"] {
         assert!(said.contains(words), "no {words} in {said}");
     }
+    let all = fleet.text(&["--b", B, "--hosts", "2", "--all"]);
+    assert!(all.contains("each host draws") && all.contains("workload.order"), "{all}");
     let listed = fleet.text(&["--b", B, "--hosts", "2", "--hosts-table"]);
     assert!(listed.contains("host  policy") && listed.len() > said.len(), "{listed}");
 }

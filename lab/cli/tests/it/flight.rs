@@ -36,7 +36,7 @@ impl Flight {
         let mut said = String::new();
         while !said.contains(words) {
             let read = self.said.read_line(&mut said).unwrap();
-            assert!(read > 0, "it ended without a word of `{words}`: {said}");
+            assert!(read > 0, "the recorder ended without printing `{words}`: {said}");
         }
         said
     }
@@ -74,16 +74,16 @@ fn signal_writes_a_recording_that_every_command_reads() {
     assert!(flight.hear("removed").contains("asked"));
     flight.end(Signal::INT);
 
-    let [file] = &recordings(&sandbox.path(""))[..] else { panic!("one file is kept, and nothing else is left") };
+    let [file] = &recordings(&sandbox.path(""))[..] else { panic!("exactly one recording may be left") };
     assert!(file.to_str().unwrap().ends_with("Z-asked.parquet"), "{file:?}");
     let reader = Reader::open(file).unwrap();
     let facts = reader.facts();
-    let known = facts.flight.as_ref().expect("it says what made it");
+    let known = facts.flight.as_ref().expect("the facts must describe the flight");
     assert_eq!((known.triggers[0].what.as_str(), known.asked), ("asked", 20_000_000_000));
     assert!(known.triggers[0].time <= facts.duration && facts.duration < 60_000_000_000);
     assert_eq!(facts.stacks.as_ref().unwrap().period, 16);
     let name = file.display().to_string();
-    assert!(text(&["inspect", &name]).contains("rebuilt from the state at the end"));
+    assert!(text(&["inspect", &name, "--all"]).contains("rebuilt from the state at the end"));
     assert!(json(&["replay", &name, "--json", "-"]).is_object());
     text(&["compare", &name]);
 }
@@ -141,7 +141,7 @@ fn next_flight_removes_leftovers_of_a_killed_recorder() {
     let mut killed = Flight::start(&arguments);
     killed.recorder.signal(Signal::KILL);
     killed.recorder.child.wait().unwrap();
-    assert!(killed.recorder.instance.is_dir(), "nobody could remove it");
+    assert!(killed.recorder.instance.is_dir(), "a killed recorder leaves its instance");
     let next = Flight::start(&arguments);
     assert!(!killed.recorder.instance.exists());
     next.end(Signal::TERM);

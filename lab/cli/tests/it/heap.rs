@@ -13,7 +13,7 @@ struct Cat(Child);
 impl Cat {
     /// Starts `cat` with `command`, and returns after it has repeated a line.
     fn start(command: &mut Command) -> Cat {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat is everywhere");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("`cat` must be installed");
         child.stdin.as_mut().unwrap().write_all(b"word\n").unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -48,6 +48,10 @@ fn heap_of_a_process_under_freehold_is_shown() {
     assert!(heap["sizes"].as_array().unwrap().iter().any(|size| size["objects"].as_u64().unwrap() > 0));
     let said = text(&["heap", &cat.pid(), "--blocks", "1"]);
     assert!(said.starts_with(&format!("process {}, cat\n", cat.pid())) && said.contains("contents"), "{said}");
+    assert!(said.contains("\n33-48 B ") && !said.contains("kmalloc"), "{said}");
+    let sizes = heap["sizes"].as_array().unwrap();
+    let size = sizes.iter().find(|size| size["name"] == "kmalloc-48").expect("JSON must have names of caches");
+    assert_eq!(size["request_bytes"], serde_json::json!([33, 48]));
 }
 
 #[test]
@@ -78,5 +82,5 @@ fn recording_contains_the_heaps_of_its_command() {
     assert!(heap.name == "cat" && heap.threads.contains(&heap.pid), "{heap:?}");
     assert!(heap.moments.iter().all(|moment| moment.objects > 0 && moment.resident > moment.objects), "{heap:?}");
     let heaps = &json(&["inspect", &out, "--json", "-"])["heaps"];
-    assert!(heaps[0]["pages"].as_u64().unwrap() > 0, "the kernel gave it pages: {heaps}");
+    assert!(heaps[0]["pages"].as_u64().unwrap() > 0, "the heap must have pages: {heaps}");
 }

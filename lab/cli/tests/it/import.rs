@@ -23,11 +23,13 @@ fn imported_perf_data_is_replayed_with_its_guesses() {
     let out = sandbox.argument("r.parquet");
     let said = text(&["import", &sample("perf.data"), "--memory", "32GiB", "-o", &out]);
     assert!(said.contains("188 events") && said.contains("no event was lost"), "{said}");
-    for (command, title) in [("inspect", "Guesses"), ("replay", "Assumptions")] {
-        let shown = text(&[command, &out]);
+    for (command, title) in [(&["inspect", &out, "--all"][..], "Guesses"), (&["replay", &out, "--all"], "Assumptions")]
+    {
+        let shown = text(command);
         let guesses = shown.rsplit(title).next().unwrap_or_default();
-        assert!(guesses.contains("The state of memory at the start is unknown"), "{command}: {shown}");
+        assert!(guesses.contains("The state of memory at the start is unknown"), "{command:?}: {shown}");
     }
+    assert!(text(&["replay", &out]).contains("partly guessed"));
     let comparison = ["compare", &out, "--b", "linux-6.12,pcp=merge"];
     assert!(text(&comparison).contains("partly guessed"));
     assert!(text(&[&comparison[..], &["--all"]].concat()).contains("The state of memory at the start"));
@@ -118,7 +120,7 @@ fn export_writes_chrome_and_pprof_files() {
     assert_refused(&freehold(&["export", &recording, "--chrome", &recording]), "would be overwritten");
     assert_refused(&freehold(&["export", &recording, "--chrome", &chrome, "--pprof", &chrome]), "the same target");
     assert_refused(&freehold(&["export", &sample("perf.data"), "--chrome", &chrome]), "perf.data");
-    assert_eq!(freehold(&["export", &recording]).status.code(), Some(2), "nothing was asked for");
+    assert_eq!(freehold(&["export", &recording]).status.code(), Some(2), "a call without an output must be refused");
 }
 
 /// Events that both tools record.

@@ -1,7 +1,10 @@
 //! Maps of memory: cells, frames and sums that agree with each other, at a terminal, as JSON and in a page.
 
-use crate::common::{Sandbox, assert_refused, freehold, json, text};
+use freehold_report::terminal::Style;
 use serde_json::Value;
+
+use crate::answer::{answered, bundled};
+use crate::common::{Sandbox, assert_refused, freehold, json, text};
 
 /// Pageblocks of the small machine.
 const BLOCKS: u64 = 64;
@@ -42,7 +45,7 @@ fn map_shows_the_requested_time() {
     // Of every two events, the second frees the page that the first allocated.
     assert_eq!((count_used(&map_at(&recording, "0")), count_used(&map_at(&recording, "1200ns"))), (2048, 2049));
     assert_eq!(map_at(&recording, "1200ns")["moments"][0], 1200);
-    assert_eq!(map_at(&recording, "9s")["moments"][0], 1_000_000_000, "no later than the end");
+    assert_eq!(map_at(&recording, "9s")["moments"][0], 1_000_000_000, "a time after the end must show the end");
 }
 
 #[test]
@@ -51,8 +54,27 @@ fn inspect_shows_the_recorded_map() {
     let recording = sandbox.recording("small.parquet");
     let shown = text(&["inspect", &recording, "--map"]);
     assert!(shown.contains("recorded kernel at 0.000 s") && shown.contains("MMMM............"), "{shown}");
+    let legend = shown.split("\nLegend\n").nth(1).unwrap_or_else(|| panic!("{shown}"));
+    assert!(legend.contains("M m   mostly Movable pageblocks\n") && legend.contains("no memory"), "{legend}");
+    let colored = text(&["inspect", &recording, "--map", "--color", "always"]);
+    assert!(colored.contains("more than 75 %") && !colored.contains("ABC"), "{colored}");
     let document = json(&["inspect", &recording, "--map", "--json", "-"]);
     assert_eq!(sums(&document)["used"], 2048);
+}
+
+#[test]
+fn map_has_no_empty_rows_and_names_holes() {
+    for (name, holes) in [("pressure.parquet", 2), ("oracle-calm.parquet", 0)] {
+        let recording = bundled(name);
+        for columns in [40, 80] {
+            let words = ["inspect", recording.to_str().unwrap(), "--map"];
+            let shown = answered(&words).text(Style::with_width(columns));
+            let is_blank = |line: &&str| !line.is_empty() && line.trim().is_empty();
+            assert_eq!(shown.lines().filter(is_blank).count(), 0, "{shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= usize::from(columns)), "{shown}");
+            assert_eq!(shown.matches("no memory: frames 786,432 to").count(), holes, "{shown}");
+        }
+    }
 }
 
 #[test]

@@ -17,9 +17,20 @@ fn compared(sandbox: &Sandbox) -> (String, Value) {
     (page, document)
 }
 
-/// Expression for the drawn plots. For each plot it returns both axes, as values and coordinates of their labels, and
+/// Writes a comparison of a recorded build as a page, in which A and B differ, and returns the path of the page.
+fn compared_build(sandbox: &Sandbox) -> String {
+    let recording = format!("{}/../../recordings/guest-build.parquet", env!("CARGO_MANIFEST_DIR"));
+    let page = sandbox.argument("page.html");
+    let output = freehold(&["compare", &recording, "--b", "freehold", "--html", &page]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    page
+}
+
+/// Expression for the drawn plots, in the order of the JSON; folded plots are at the end of the page. For each plot it
+/// returns both axes, as values and coordinates of their labels, and
 /// the drawn lines: coordinates of a path, or the middle, the top and the bottom of each bar.
-const DRAWN: &str = "[...document.querySelectorAll('figure[data-plot]')].map((figure) => {
+const DRAWN: &str = "[...document.querySelectorAll('figure[data-plot]')]
+    .sort((a, b) => a.dataset.plot - b.dataset.plot).map((figure) => {
     const labels = (axis) => [...figure.querySelectorAll(`[data-axis=${axis}] text[data-value]`)]
         .map(({ dataset }) => [Number(dataset.value), Number(dataset.at)]);
     const number = (bar, name) => Number(bar.getAttribute(name));
@@ -164,7 +175,7 @@ fn plant_wrong_point(plots: &Value, drawn: &Value, number: usize) -> Value {
     let lines = other[number]["lines"].as_array_mut().expect("plots have lines");
     let points = lines.iter_mut().find_map(|line| Some(line["points"].as_array_mut()?).filter(|all| !all.is_empty()));
     let points = points.expect("a plot has a point");
-    let point = points.last_mut().expect("it is not empty");
+    let point = points.last_mut().expect("the list must not be empty");
     point[1] = json!(axis.displace(point[1].as_f64().expect("a value is a number")));
     other
 }
@@ -211,9 +222,10 @@ fn drawn_plots_match_the_json() {
     assert_eq!(find_difference(&drawn, &report["plots"]), None);
     for number in 0..drawn.as_array().unwrap().len() {
         let wrong = plant_wrong_point(&report["plots"], &drawn, number);
-        assert!(find_difference(&drawn, &wrong).is_some(), "a wrong point of plot {number} is noticed");
+        assert!(find_difference(&drawn, &wrong).is_some(), "a wrong point of plot {number} was not detected");
     }
     assert_stacked(&drawn, &report["plots"]);
+    page.evaluate("document.querySelectorAll('details').forEach((folded) => (folded.open = true))");
     let heights = "[...document.querySelectorAll('svg.plot')].map((plot) => plot.getBoundingClientRect().height)";
     let heights: Vec<f64> = serde_json::from_value(page.evaluate(heights)).unwrap();
     assert!(heights.iter().all(|height| *height > 100.0), "{heights:?}");
@@ -227,10 +239,14 @@ fn drawn_plots_match_the_json() {
             }
         }
     }
-    let shown = page.evaluate("document.querySelector('main').innerText");
-    let measure = &report["groups"][0]["measures"][0];
-    assert!(shown.as_str().unwrap().contains(measure["name"].as_str().unwrap()), "{shown}");
-    assert_eq!(page.evaluate("performance.getEntriesByType('resource').length"), 0, "nothing is fetched");
+    let name = report["groups"][0]["measures"][0]["name"].as_str().unwrap();
+    let title = page.evaluate(&format!("document.querySelector('td.name[title={name}]').textContent"));
+    assert!(!title.as_str().unwrap().is_empty(), "{name}");
+    assert_eq!(
+        page.evaluate("performance.getEntriesByType('resource').length"),
+        0,
+        "the page must not load other files"
+    );
 }
 
 /// Tests bars with names below them, and lines over numbers of CPUs.
@@ -247,7 +263,7 @@ fn bars_and_logarithmic_axes_are_drawn_correctly() {
         let (drawn, plots) = (page.evaluate(DRAWN), page.evaluate("freehold.data.plots"));
         assert_eq!(find_difference(&drawn, &plots), None);
         let wrong = plant_wrong_point(&plots, &drawn, 0);
-        assert!(find_difference(&drawn, &wrong).is_some(), "a wrong point is noticed in {command:?}");
+        assert!(find_difference(&drawn, &wrong).is_some(), "a wrong point was not detected in {command:?}");
     }
 }
 
@@ -259,6 +275,8 @@ fn slider_and_cells_are_reachable_by_keyboard() {
     let mut page = Page::open(&program, &file, 1200, 2000);
     let last = document["verdicts"][0]["maps"][0]["moments"].as_array().unwrap().len() - 1;
     let state = "[freehold.maps[0].state.moment, freehold.maps[0].state.block]";
+    page.evaluate("document.querySelector('.maps input[type=range]').focus()");
+    page.press("End", 35);
     let at_end = page.evaluate(state);
     assert_eq!(at_end[0], last);
     page.evaluate("document.querySelector('.maps input[type=range]').focus()");
@@ -286,6 +304,76 @@ fn slider_and_cells_are_reachable_by_keyboard() {
     page.evaluate("document.querySelector('.legend li[data-line=\"10\"]').focus()");
     page.press("Enter", 13);
     assert_eq!(page.evaluate(hidden), true, "the legend hides a line");
+}
+
+/// Expression for the number of pageblocks that differ at each moment, computed in the page, and the moment shown.
+const DIFFERENCES: &str = "(() => {
+    const [map, shown] = [freehold.data.maps[0], freehold.maps[0]];
+    const differs = (moment, block) => {
+        const [a, b] = [0, 1].map((side) => shown.cell(side, moment, block));
+        return a.type !== b.type || a.used !== b.used || a.movable !== b.movable;
+    };
+    const blocks = [...Array(shown.cells).keys()];
+    return {
+        counts: map.moments.map((_, moment) => blocks.filter((block) => differs(moment, block)).length),
+        moment: shown.state.moment,
+        shown: document.querySelector('[data-differ]').textContent,
+    };
+})()";
+
+#[test]
+fn map_opens_at_the_moment_with_the_most_differences() {
+    let Some(program) = program() else { return };
+    let sandbox = Sandbox::new();
+    let file = compared_build(&sandbox);
+    let mut page = Page::open(&program, &file, 1200, 2000);
+    let found = page.evaluate(DIFFERENCES);
+    let counts: Vec<u64> = serde_json::from_value(found["counts"].clone()).unwrap();
+    let most = *counts.iter().max().unwrap();
+    assert!(most > 0 && found["moment"].as_u64() == counts.iter().position(|count| *count == most).map(|at| at as u64));
+    assert_eq!(found["shown"].as_str().unwrap().replace(',', ""), most.to_string());
+    page.evaluate("document.querySelector('.maps input[type=range]').focus()");
+    page.press("Home", 36);
+    assert_eq!(page.evaluate(DIFFERENCES)["shown"], counts[0].to_string(), "the number follows the slider");
+}
+
+/// Expression for the pixels of a map: the picture of the page, or the canvas that replaced it.
+const PIXELS: &str = "[...document.querySelectorAll('.map')].map((map) => {
+    const drawn = map.firstElementChild;
+    const size = [drawn.naturalWidth ?? drawn.width, drawn.naturalHeight ?? drawn.height];
+    const canvas = Object.assign(document.createElement('canvas'), { width: size[0], height: size[1] });
+    const pen = canvas.getContext('2d');
+    pen.drawImage(drawn, 0, 0);
+    return [drawn.tagName, ...pen.getImageData(0, 0, ...size).data];
+})";
+
+/// Returns the element and the pixels of each map.
+fn pixels(page: &mut Page) -> Vec<(String, Vec<u8>)> {
+    let maps: Vec<Vec<Value>> = serde_json::from_value(page.evaluate(PIXELS)).unwrap();
+    let bytes = |values: &[Value]| values.iter().map(|value| value.as_u64().unwrap() as u8).collect();
+    maps.iter().map(|map| (map[0].as_str().unwrap().to_owned(), bytes(&map[1..]))).collect()
+}
+
+#[test]
+fn pictures_of_the_page_match_the_canvases_of_the_script() {
+    let Some(program) = program() else { return };
+    let sandbox = Sandbox::new();
+    let file = compared_build(&sandbox);
+    let mut page = Page::open(&program, &file, 1200, 2000);
+    let drawn = pixels(&mut page);
+    // Without its script, the page has the pictures only.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (before, after) = text.split_once("<script>").expect("the page has a script");
+    let rest = after.split_once("</script>").expect("the script has an end").1;
+    let ready = "<script>window.freehold = { ready: true }</script>";
+    std::fs::write(&file, format!("{before}{ready}{rest}")).unwrap();
+    let pictures = pixels(&mut Page::open(&program, &file, 1200, 2000));
+    assert_eq!(pictures.len(), 3, "A, B and the difference");
+    for ((picture, expected), (canvas, seen)) in pictures.iter().zip(&drawn) {
+        assert_eq!((picture.as_str(), canvas.as_str()), ("IMG", "CANVAS"));
+        let largest = expected.iter().zip(seen).map(|(a, b)| a.abs_diff(*b)).max();
+        assert!(expected.len() == seen.len() && largest <= Some(8), "the pixels differ by {largest:?}");
+    }
 }
 
 #[test]
@@ -341,5 +429,5 @@ fn page_fits_a_phone_supports_dark_mode_and_prints() {
     let dark = page.evaluate(colors);
     assert!(dark[0] != light[0] && dark[1] != light[1], "{light} and {dark}");
     let pdf = page.call("Page.printToPDF", &json!({}));
-    assert!(pdf["data"].as_str().is_some_and(|data| data.starts_with("JVBERi")), "it prints");
+    assert!(pdf["data"].as_str().is_some_and(|data| data.starts_with("JVBERi")), "the page must be printable as PDF");
 }

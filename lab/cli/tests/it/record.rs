@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::recorder::{Recorder, SmallDisk, can_record};
-use crate::common::{Sandbox, assert_refused, freehold, stderr};
+use crate::common::{Sandbox, assert_refused, assert_refused_with, freehold, stderr};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Reader, Row};
 use rustix::process::Signal;
@@ -114,7 +114,7 @@ fn recorded_events_balance() {
     // Other programs may meanwhile use bulk allocation and compaction, which make no events.
     assert!(world.contradictions * 100 <= events, "{} contradictions in {events} events", world.contradictions);
     assert!(orphans().is_empty(), "{:?}", orphans());
-    assert_eq!(sandbox.listing(), ["r.parquet"], "spool and unfinished file are gone");
+    assert_eq!(sandbox.listing(), ["r.parquet"], "only the recording may be left");
 }
 
 fn record_process_starts(sandbox: &Sandbox, name: &str, words: &[&str]) -> Reader {
@@ -136,7 +136,7 @@ fn only_requested_event_sets_are_recorded() {
     let switches = rows(&reader).iter().filter(|row| row.kind == Kind::SchedSwitch).count();
     assert!(switches > 200, "{switches} switches of 200 process starts");
     let facts = reader.facts();
-    let sample = facts.samples.last().expect("there are samples");
+    let sample = facts.samples.last().expect("the recording must contain samples");
     assert_eq!(sample.pressure.len(), facts.pressure_names.len());
     assert_eq!(sample.zones.len(), facts.zones_start.len());
     assert!(sample.zones.iter().all(|zone| zone.len() == facts.zone_counter_names.len() && zone.len() > 9));
@@ -158,7 +158,7 @@ fn only_names_of_the_commands_tasks_are_kept() {
     let own = std::process::id();
     assert!(
         tasks.iter().filter(|task| task.pid == own).all(|task| task.name == "other"),
-        "this test is not the command"
+        "this process must be recorded as `other`"
     );
 }
 
@@ -172,7 +172,7 @@ fn ctrl_c_keeps_the_recording() {
     // The command interrupts its recorder, and would then run for ever.
     let output = freehold(&["record", "--out", &file, "--", "sh", "-c", "kill -INT $PPID; exec tail -f /dev/null"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stderr(&output).contains("signal: 15"), "the command is told to end: {}", stderr(&output));
+    assert!(stderr(&output).contains("signal: 15"), "the command must get SIGTERM: {}", stderr(&output));
     Reader::open(sandbox.path("r.parquet")).unwrap();
     assert!(orphans().is_empty(), "{:?}", orphans());
 }
@@ -244,15 +244,31 @@ fn recording_ends_after_its_duration() {
 }
 
 #[test]
-fn failing_command_is_reported_and_recorded() {
+fn exit_status_of_the_command_is_passed_on() {
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    for (number, (script, code, ending)) in
+        [("exit 7", 7, "sh: exit status: 7"), ("kill -KILL $$", 137, "sh: signal: 9")].into_iter().enumerate()
+    {
+        let name = format!("{number}.parquet");
+        let output = freehold(&["record", "--out", &sandbox.argument(&name), "--", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(stderr(&output).contains(ending) && stderr(&output).contains(&name), "{}", stderr(&output));
+        Reader::open(sandbox.path(&name)).unwrap();
+    }
+}
+
+#[test]
+fn command_that_the_time_limit_ends_is_no_failure() {
     if !can_record() {
         return;
     }
     let sandbox = Sandbox::new();
     let file = sandbox.argument("r.parquet");
-    let output = freehold(&["record", "--out", &file, "--", "sh", "-c", "exit 7"]);
-    assert!(output.status.success() && stderr(&output).contains("sh: exit status: 7"), "{}", stderr(&output));
-    Reader::open(sandbox.path("r.parquet")).unwrap();
+    let output = freehold(&["record", "--duration", "0.01", "--out", &file, "--", "tail", "-f", "/dev/null"]);
+    assert!(output.status.success() && stderr(&output).contains("tail: signal: 15"), "{}", stderr(&output));
 }
 
 #[test]
@@ -262,12 +278,13 @@ fn failed_recording_leaves_nothing() {
     }
     let sandbox = Sandbox::new();
     let file = sandbox.argument("r.parquet");
-    assert_refused(&freehold(&["record", "--out", &file, "--", "no-such-program"]), "`no-such-program`");
+    assert_refused_with(127, &freehold(&["record", "--out", &file, "--", "no-such-program"]), "`no-such-program`");
     assert_refused(&freehold(&["record", "--out", &sandbox.argument("no/such/folder/r")]), "no/such/folder");
     fs::write(sandbox.path("script"), "not a program").unwrap();
     let script = sandbox.argument("script");
     assert!(Command::new("chmod").args(["+x", &script]).status().unwrap().success());
-    assert_refused(&freehold(&["record", "--out", &file, "--", &script]), "cannot start the program");
+    assert_refused_with(126, &freehold(&["record", "--out", &file, "--", "/etc/passwd"]), "`/etc/passwd`");
+    assert_refused_with(126, &freehold(&["record", "--out", &file, "--", &script]), "cannot start the program");
     assert_eq!(sandbox.listing(), ["script"]);
     assert!(orphans().is_empty(), "{:?}", orphans());
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::{Sandbox, assert_refused, freehold, json, stderr, text};
+use crate::common::{Sandbox, assert_refused, assert_refused_with, build_library, freehold, json, stderr, text};
 
 #[test]
 fn run_preserves_output_and_exit_status() {
@@ -15,14 +15,83 @@ fn run_preserves_output_and_exit_status() {
 
 #[test]
 fn run_uses_freehold_malloc() {
-    let output = freehold(&["run", "--stats", "--", "ls", "/"]);
-    let said = stderr(&output);
-    assert!(
-        output.status.success() && said.starts_with("freehold: process ") && said.contains(" KiB in objects"),
-        "{said}"
-    );
     let output = freehold(&["run", "--set", "stats=sizes,sections=locks", "--", "ls", "/"]);
     assert!(stderr(&output).contains("free blocks of 4 KiB"), "{}", stderr(&output));
+}
+
+/// Returns the lines of statistics, each split into words.
+fn stats_lines(output: &Output) -> Vec<Vec<String>> {
+    let said = stderr(output);
+    let lines = said.lines().filter(|line| line.starts_with("freehold: process "));
+    lines.map(|line| line.split(' ').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn stats_print_name_peak_and_cpu_time_in_one_line() {
+    let output = freehold(&["run", "--stats", "--", "ls", "/"]);
+    let said = stderr(&output);
+    assert!(output.status.success() && said.lines().count() == 1 && said.starts_with("freehold: process "), "{said}");
+    for part in [" (ls): peak ", " MiB, resident ", " MiB, CPU 0.0", " s; malloc, MiB: objects ", ", idle ", ", runs "]
+    {
+        assert!(said.contains(part), "no {part:?} in {said}");
+    }
+    let number = |word: &str| word.parse::<f64>().unwrap();
+    let [line] = &stats_lines(&output)[..] else { panic!("one line: {said}") };
+    let (peak, resident) = (number(&line[5]), number(&line[8]));
+    assert!(peak >= resident && resident > 0.0, "{line:?}");
+}
+
+#[test]
+fn stats_leave_out_brief_and_small_child_processes() {
+    let script = "ls / >/dev/null; ls /dev >/dev/null; exec ls /proc/self >/dev/null";
+    let output = freehold(&["run", "--stats", "--", "sh", "-c", script]);
+    let said = stderr(&output);
+    let last = said.lines().last().unwrap_or_default();
+    let left_out = last.strip_prefix("freehold: processes left out (less than 1 s and 64 MiB): ");
+    let left_out = left_out.and_then(|rest| rest.strip_suffix("; --stats=all prints them"));
+    let left_out: usize = left_out.unwrap_or_else(|| panic!("{said}")).parse().unwrap();
+    // A child process of a busy machine may live for a second.
+    assert!(left_out >= 1 && left_out + stats_lines(&output).len() == 3, "{said}");
+    let output = freehold(&["run", "--stats=all", "--", "sh", "-c", script]);
+    assert_eq!(stats_lines(&output).len(), 3, "{}", stderr(&output));
+    assert!(!stderr(&output).contains("left out"));
+}
+
+#[test]
+fn stats_of_a_child_process_with_much_memory_are_printed() {
+    let binary = assert_cmd::cargo::cargo_bin("freehold").display().to_string();
+    // The child holds 100 MB in blocks.
+    let load = "load malloc pairs --least 1000 --most 1000 --live 100000 --percent 1";
+    let output = freehold(&["run", "--stats", "--", "sh", "-c", &format!("{binary} {load} >/dev/null; exec true")]);
+    let lines = stats_lines(&output);
+    let child = lines.iter().find(|line| line[3] == "(freehold):");
+    let child = child.unwrap_or_else(|| panic!("{}", stderr(&output)));
+    assert!(child[5].parse::<f64>().unwrap() > 64.0, "{child:?}");
+}
+
+#[test]
+fn stats_pass_on_the_exit_status_and_leave_no_file() {
+    let sandbox = Sandbox::new();
+    let run = |words: &[&str]| {
+        build_library();
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("freehold"));
+        command.args(["run", "--stats", "--"]).args(words).env("TMPDIR", sandbox.path(""));
+        command.output().unwrap()
+    };
+    assert_eq!(run(&["sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(run(&["sh", "-c", "kill -TERM $$"]).status.code(), Some(128 + 15));
+    assert_refused_with(127, &run(&["no-such-program"]), "cannot run `no-such-program`");
+    assert_eq!(sandbox.listing(), [""; 0]);
+}
+
+#[test]
+fn stats_follow_the_environment_without_the_command() {
+    let library = text(&["run", "--print-library"]);
+    let mut command = std::process::Command::new("ls");
+    command.env("LD_PRELOAD", library.trim_end()).env("FREEHOLD_OPTIONS", "stats=exit");
+    assert_eq!(stats_lines(&command.output().unwrap()).len(), 1);
+    let output = command.env("FREEHOLD_OPTIONS", "stats=long,stats-file=/nowhere/x").output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
 }
 
 #[test]
@@ -41,8 +110,22 @@ fn library_is_printed_and_written_once() {
 }
 
 #[test]
+fn library_of_a_package_is_used_where_it_is_installed() {
+    let built = text(&["run", "--print-library"]);
+    let prefix = tempfile::tempdir().unwrap();
+    let (program, library) = (prefix.path().join("bin/freehold"), prefix.path().join("lib/freehold/libfreehold.so"));
+    for (from, to) in [(assert_cmd::cargo::cargo_bin("freehold"), &program), (built.trim_end().into(), &library)] {
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(from, to).unwrap();
+    }
+    let output = std::process::Command::new(&program).args(["run", "--print-library"]).output().unwrap();
+    assert_eq!(text_of(&output.stdout), format!("{}\n", library.canonicalize().unwrap().display()));
+}
+
+#[test]
 fn failed_run_is_reported_in_one_line() {
-    assert_refused(&freehold(&["run", "--", "no-such-program"]), "cannot run `no-such-program`");
+    assert_refused_with(127, &freehold(&["run", "--", "no-such-program"]), "cannot run `no-such-program`");
+    assert_refused_with(126, &freehold(&["run", "--", "/etc/passwd"]), "cannot run `/etc/passwd`");
     assert_refused(&freehold(&["run", "--set", "keep=much", "--", "ls"]), "invalid option `keep=much`");
     assert_refused(&freehold(&["run", "--set", "colour=red", "--", "ls"]), "the options are return=");
 }
@@ -127,7 +210,7 @@ fn profile_is_written_and_the_exit_status_passed_on() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("heap.pb.gz");
     assert!(run_with_profile(&file, &["ls", "/"]).status.success());
-    assert_eq!(fs::read(&file).unwrap()[..2], [0x1f, 0x8b], "it is compressed");
+    assert_eq!(fs::read(&file).unwrap()[..2], [0x1f, 0x8b], "the file must be compressed");
     fs::remove_file(&file).unwrap();
     let output = run_with_profile(&file, &["sh", "-c", "kill -TERM $$"]);
     assert_eq!(output.status.code(), Some(128 + 15));

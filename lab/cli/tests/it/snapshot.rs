@@ -18,7 +18,7 @@ fn made(sandbox: &Sandbox) -> String {
 #[test]
 fn snapshot_is_shown_without_event_counts() {
     let sandbox = Sandbox::new();
-    let shown = text(&["inspect", &made(&sandbox)]);
+    let shown = text(&["inspect", &made(&sandbox), "--all"]);
     assert!(shown.contains("a snapshot"), "{shown}");
     assert!(shown.contains("Zones (pages)") && shown.contains("Memory by state (pages)"), "{shown}");
     for of_two_moments in ["0 allocations", "worst", "share of the run"] {
@@ -41,6 +41,22 @@ fn snapshot_is_refused_by_replaying_commands() {
 }
 
 #[test]
+fn snapshots_among_recordings_are_passed_over_with_a_note() {
+    let sandbox = Sandbox::new();
+    let (recording, snapshot, second) =
+        (sandbox.recording("r.parquet"), made(&sandbox), sandbox.argument("second.parquet"));
+    std::fs::copy(&snapshot, &second).unwrap();
+    let compare = ["compare", "--exact", &recording, &snapshot, &second];
+    let output = freehold(&compare);
+    let note = format!("freehold: passed over snapshots, which have no events: {snapshot}, {second}\n");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), note));
+    let quiet = freehold(&[&compare[..], &["-q"]].concat());
+    assert_eq!((&quiet.stdout, stderr(&quiet)), (&output.stdout, String::new()));
+    assert_refused(&freehold(&["compare", &snapshot, &second]), "all 2 files are snapshots");
+    assert_refused(&freehold(&["advise", &snapshot, &second]), "all 2 files are snapshots");
+}
+
+#[test]
 fn snapshot_of_this_machine_matches_zoneinfo() {
     let can = rustix::process::geteuid().is_root() && std::fs::File::open("/proc/kpageflags").is_ok();
     if !can {
@@ -51,7 +67,7 @@ fn snapshot_of_this_machine_matches_zoneinfo() {
     let output = freehold(&["snapshot", "--out", &out]);
     assert!(output.status.success() && output.stdout.is_empty(), "{}", stderr(&output));
     assert!(stderr(&output).contains("a snapshot: page flags and counts read in"), "{}", stderr(&output));
-    assert_eq!(sandbox.listing(), ["now.parquet"], "the page flags are gone");
+    assert_eq!(sandbox.listing(), ["now.parquet"], "only the snapshot may be left");
     let reader = Reader::open(sandbox.path("now.parquet")).unwrap();
     assert!(reader.facts().is_snapshot() && reader.facts().tasks.len() <= 1);
     let mut kinds = reader.facts().rows.keys().map(|code| Kind::from_code((*code).into()));
@@ -64,7 +80,7 @@ fn snapshot_of_this_machine_matches_zoneinfo() {
     let managed = inspected["zones"].as_array().unwrap().iter().map(|zone| zone["managed"].as_u64().unwrap());
     let (recorded, total) = (managed.sum::<u64>(), counts.sum::<u64>());
     assert!(recorded.abs_diff(total) < total / 50, "{recorded} pages in the snapshot, {total} in /proc/zoneinfo");
-    let quiet = freehold(&["snapshot", "--quiet", "--out", &out]);
+    let quiet = freehold(&["snapshot", "--quiet", "--force", "--out", &out]);
     assert!(quiet.status.success() && quiet.stderr.is_empty(), "{}", stderr(&quiet));
 }
 

@@ -210,7 +210,7 @@ fn sweep_verdict_equals_the_comparison() {
         let swept = json(&[&["sweep", &plan], &names[..], &["--into", &into, "--json", "-"]].concat());
         let compared = json(&[&["compare"], &names[..], compare, &["--json", "-"]].concat());
         let report = json(&["sweep", "--report", &into, "--json", "-"]);
-        assert_eq!(report, swept, "the dataset says the same again");
+        assert_eq!(report, swept, "the report of the dataset must equal that of the sweep");
         for key in ["groups", "tables", "caveats", "sides", "verdict"] {
             assert_eq!(swept["verdicts"][0][key], compared["verdicts"][0][key], "{question}: {key}");
         }

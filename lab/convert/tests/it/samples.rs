@@ -14,7 +14,7 @@ fn imported(name: &str) -> (ImportSummary, Vec<Row>, Facts) {
     let out = folder.path().join("r.parquet");
     let imported = import(&sample(name), &out, &MachineOverrides::default(), None).unwrap();
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, ["r.parquet"], "what waited for the start state is gone");
+    assert_eq!(names, ["r.parquet"], "only the recording may be left");
     let (rows, facts) = events(&out);
     (imported, rows, facts)
 }
@@ -45,7 +45,7 @@ fn every_event_is_imported_once() {
         assert_eq!((imported.lost, imported.dropped_events, imported.outside), (0, 0, 0), "{name}");
         assert_eq!(rows.len() as u64, expected.iter().sum::<u64>(), "{name}");
         let passed: u64 = imported.passed_over.values().sum();
-        assert_eq!(passed, batched, "{name}: what repeats frees is passed over");
+        assert_eq!(passed, batched, "{name}: events that repeat frees must be passed over");
         // The files of trace-cmd have no names of tasks.
         let is_named = facts.tasks.iter().any(|task| task.name == "true");
         assert!(is_named || name.ends_with(".dat"), "{name}: {:?}", facts.tasks);
@@ -92,7 +92,7 @@ fn import_without_a_start_state_is_valid() {
     let start = rows.iter().take_while(|row| (row.kind as u8) >= 64);
     let mut free = start.filter(|row| row.kind == Kind::StartFree);
     let was_listed = free.any(|row| (row.pfn..row.pfn + (1 << row.order)).contains(&first.pfn));
-    assert!(!was_listed, "what is handed out without leaving a free list was on none");
+    assert!(!was_listed, "a block allocated without leaving a free list must not be free at the start");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn invalid_import_is_refused_and_leaves_nothing() {
         assert!(!folder.path().join("r.parquet").exists());
     }
     let both = alloc + &free;
-    assert!(import_text(folder.path(), &both).is_ok(), "both together can be");
+    assert!(import_text(folder.path(), &both).is_ok(), "both events together can be imported");
     let failed_only = event("mm_page_alloc: pfn=0x0 order=9 migratetype=1 gfp_flags=0") + &free;
     let imported = import_text(folder.path(), &failed_only).unwrap();
     assert_eq!(imported.events, 2);

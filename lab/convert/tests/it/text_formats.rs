@@ -64,7 +64,7 @@ fn carriage_returns_are_not_part_of_a_value() {
     let (summary, rows, _) = import_file("crlf-mixed.txt", &MachineOverrides::default()).unwrap();
     assert_eq!(summary.dropped_events, 0);
     let claims = rows.iter().filter(|row| row.kind == Kind::ExtFrag && row.args[2] == 1).count();
-    assert_eq!(claims as u64, summary.kinds["ExtFrag"], "a claim is no steal");
+    assert_eq!(claims as u64, summary.kinds["ExtFrag"], "only claims may be marked as claims");
 }
 
 #[test]
@@ -264,5 +264,9 @@ fn user_options_must_not_contradict_the_file() {
     }
     let right = MachineOverrides { cpus: Some(4), memory: Some(8 << 30), kernel: Some("6.18.9".to_owned()), ..none() };
     assert_eq!(with(heading, right), Ok(4));
-    assert_eq!(with("", MachineOverrides { cpus: Some(3), ..none() }), Ok(3), "where the file says nothing");
+    assert_eq!(
+        with("", MachineOverrides { cpus: Some(3), ..none() }),
+        Ok(3),
+        "the option must be used if the file lacks the number"
+    );
 }

@@ -28,6 +28,9 @@ pub struct Difference {
     pub measures: Vec<MeasureRow>,
     /// Courses of both recordings, from their samples.
     pub courses: [Vec<Moment>; 2],
+    /// `true` if the report for people lists all rows.
+    #[serde(skip)]
+    pub is_whole: bool,
 }
 
 /// Summary of one recording.
@@ -113,6 +116,7 @@ pub fn differ(first: &Inspection, second: &Inspection) -> Difference {
         counters: counter_rows(first, second),
         measures: measure_rows(first, second),
         courses: [first.course.clone(), second.course.clone()],
+        is_whole: false,
     }
 }
 

@@ -3,60 +3,95 @@
 use std::borrow::Cow;
 
 use freehold_report::formats::Document;
-use freehold_report::number::{change_or_from_none, count, duration};
-use freehold_report::report::{Column, Report, Table, Value};
+use freehold_report::number::{ABSENT, change_or_from_none, count, duration};
+use freehold_report::report::{Column, Detail, Report, Table, Value};
 use freehold_trace::recording::name_of;
 
 use crate::course;
 
-use super::{CounterRow, Difference, MeasureRow, RecordingSummary};
+use super::{CounterRow, Difference, MeasureRow, RecordingSummary, SettingRow};
 
 /// Most counters of `/proc/vmstat` in the table; JSON contains all.
 const VMSTAT_ROWS: usize = 24;
-/// Most changes in the first sentence.
-const NAMED: usize = 4;
+/// Most settings in the second sentence.
+const NAMED: usize = 3;
+/// Most rows in the table of the largest changes.
+const CHANGES: usize = 10;
+/// Options to try next.
+const NEXT: &str = "All measures, counters and settings: --all. A verdict needs repeated runs: diff --kernels.";
 
 impl Document for Difference {
     fn reports(&self) -> Cow<'_, [Report]> {
         let mut tables = vec![self.settings_table(), self.measures_table(), self.counters_table(), self.totals_table()];
-        tables.retain(|table| !table.rows.is_empty());
-        tables.insert(0, self.recordings_table());
+        let mut answers = if self.is_whole { Vec::new() } else { vec![self.largest_changes()] };
+        for tables in [&mut tables, &mut answers] {
+            tables.retain(|table| !table.rows.is_empty());
+        }
         let sides = self.recordings.each_ref().map(|recorded| recorded.file.clone());
         let [first, second] = &self.courses;
         let names = sides.each_ref().map(|file| name_of(file));
         // Recordings with the same file name are shown with their folders.
         let names = if names[0] == names[1] { sides.clone() } else { names };
         let plots = course::plots(&[(&names[0], first), (&names[1], second)]);
-        let subject = vec![format!("{} and {}", sides[0], sides[1])];
-        Cow::Owned(vec![Report { sides, subject, verdict: self.in_short(), tables, plots, ..Report::default() }])
+        let subject = ["A", "B"].into_iter().zip(&sides).map(|(side, file)| format!("{side}: {file}")).collect();
+        let detail = if self.is_whole { Detail::All } else { Detail::Differences };
+        Cow::Owned(vec![Report {
+            sides,
+            subject,
+            cases: Some(self.recordings_table()),
+            verdict: self.in_short(),
+            answers,
+            tables,
+            plots,
+            next: vec![NEXT.to_owned()],
+            detail,
+            ..Report::default()
+        }])
     }
 }
 
 impl Difference {
-    /// Names the counts of events that changed most per allocation, among those that happen at least once in 1000
-    /// allocations. Counters of `/proc/vmstat` are left out, because they count the same events again.
     fn in_short(&self) -> Vec<String> {
-        let mut changed: Vec<&CounterRow> = self
+        let settings: Vec<String> = self.settings.iter().take(NAMED).map(SettingRow::describe).collect();
+        let more = self.settings.len() - settings.len();
+        let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+        let settings = match settings.is_empty() {
+            true => "Settings that differ: none.".to_owned(),
+            false => format!("Settings that differ: {}{more}.", settings.join(", ")),
+        };
+        let verdict = "No verdict: the two recordings contain different work.".to_owned();
+        let equal = "No measure and no count of events per 1000 allocations differs.".to_owned();
+        let equal = self.largest_changes().rows.is_empty().then_some(equal);
+        [verdict, settings].into_iter().chain(equal).collect()
+    }
+
+    /// Returns the measures and counts of events that changed most. Events that happen less than once in 1000
+    /// allocations are left out, and counters of `/proc/vmstat`, because they count the same events again.
+    fn largest_changes(&self) -> Table {
+        let counters = self
             .counters
             .iter()
             .filter(|row| row.chapter != "vmstat" && per_1000(row) >= 1.0 && has_both_rates(row))
-            .filter(|row| row.change_per_1000_allocations != Some(0.0))
-            .collect();
-        changed.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-        let names = changed.iter().take(NAMED);
-        let names: Vec<String> =
-            names.map(|row| format!("{} {}", row.name, change_or_from_none(row.change_per_1000_allocations))).collect();
-        let first = match names.is_empty() {
-            true => "No count of events per 1000 allocations changed.".to_owned(),
-            false => format!("Largest changes in events per 1000 allocations: {}.", names.join("; ")),
-        };
-        vec![first, "Differences have no verdict, because the two recordings contain different work.".to_owned()]
+            .map(|row| {
+                let counts = [&row.first, &row.second].map(|counter| Value::decimal(counter.per_1000_allocations));
+                (row.change_per_1000_allocations, format!("{} per 1000 allocations", row.name), counts)
+            });
+        let measures = self.measures.iter().filter(|row| row.first.is_some() && row.second.is_some()).map(|row| {
+            let values = [row.first, row.second].map(|value| measure(row, value));
+            (row.change, row.name.clone(), values)
+        });
+        let mut changes: Vec<_> = measures.chain(counters).filter(|(change, ..)| *change != Some(0.0)).collect();
+        changes.sort_by(|a, b| weight(b.0).total_cmp(&weight(a.0)));
+        let rows = changes.into_iter().take(CHANGES).map(|(relative, name, [first, second])| {
+            vec![Value::text(name), first, second, Value::text(change_or_from_none(relative))]
+        });
+        Table::new("Largest changes", Column::several(&["measure"], &["A", "B", "change"]), rows)
     }
 
     fn recordings_table(&self) -> Table {
-        let words = ["", "recording", "kernel"];
+        let words = ["", "kernel"];
         let numbers = ["CPUs", "pages", "seconds", "allocations", "lost"];
-        let rows = ["1", "2"].into_iter().zip(&self.recordings).map(recording_row);
+        let rows = ["A", "B"].into_iter().zip(&self.recordings).map(recording_row);
         Table::new("", Column::several(&words, &numbers), rows)
     }
 
@@ -66,14 +101,14 @@ impl Difference {
                 [&row.first, &row.second].map(|value| value.as_ref().map_or(Value::None, Value::text));
             vec![Value::text(&row.name), first, second]
         });
-        Table::new("Settings that differ", Column::several(&["setting", "1", "2"], &[]), rows)
+        Table::new("Settings that differ", Column::several(&["setting", "A", "B"], &[]), rows)
     }
 
     fn measures_table(&self) -> Table {
         let rows = self.measures.iter().filter(|row| row.first.is_some() || row.second.is_some()).map(|row| {
             vec![Value::text(&row.name), measure(row, row.first), measure(row, row.second), change(row.change)]
         });
-        Table::new("Measures", Column::several(&["measure"], &["1", "2", "change"]), rows)
+        Table::new("Measures", Column::several(&["measure"], &["A", "B", "change"]), rows)
     }
 
     fn counters_table(&self) -> Table {
@@ -81,7 +116,7 @@ impl Difference {
             let counts = [&row.first, &row.second].map(|counter| Value::decimal(counter.per_1000_allocations));
             counts.into_iter().chain([change(row.change_per_1000_allocations)]).collect()
         });
-        Table::new("Counters per 1000 allocations", Column::several(&["counter"], &["1", "2", "change"]), rows)
+        Table::new("Counters per 1000 allocations", Column::several(&["counter"], &["A", "B", "change"]), rows)
     }
 
     fn totals_table(&self) -> Table {
@@ -90,7 +125,7 @@ impl Difference {
             let rates = [&row.first, &row.second].map(|counter| Value::decimal(counter.per_second));
             totals.into_iter().chain(rates).collect()
         });
-        let columns = Column::several(&["counter"], &["1", "2", "1 per second", "2 per second"]);
+        let columns = Column::several(&["counter"], &["A", "B", "A per second", "B per second"]);
         Table::new("Counters in total", columns, rows)
     }
 
@@ -128,15 +163,22 @@ fn has_both_rates(row: &CounterRow) -> bool {
     [&row.first, &row.second].iter().all(|counter| counter.per_1000_allocations.is_some())
 }
 
+impl SettingRow {
+    /// Formats both values: `vm.nr_hugepages 0 / 9876`.
+    fn describe(&self) -> String {
+        let [first, second] = [&self.first, &self.second].map(|value| value.as_deref().unwrap_or(ABSENT));
+        format!("{} {first} / {second}", self.name)
+    }
+}
+
 /// Returns the distance of a change from no change. Halves weigh as much as doubles; from none, it is infinite.
-fn weight(row: &CounterRow) -> f64 {
-    row.change_per_1000_allocations.map_or(f64::INFINITY, |change| (1.0 + change).max(f64::MIN_POSITIVE).ln().abs())
+fn weight(change: Option<f64>) -> f64 {
+    change.map_or(f64::INFINITY, |change| (1.0 + change).max(f64::MIN_POSITIVE).ln().abs())
 }
 
 fn recording_row((label, recorded): (&str, &RecordingSummary)) -> Vec<Value> {
     vec![
         Value::text(label),
-        Value::text(&recorded.file),
         Value::text(&recorded.kernel_release),
         Value::text(recorded.cpus),
         Value::count(recorded.managed_pages),

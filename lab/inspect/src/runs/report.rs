@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 
 use freehold_report::formats::Document;
-use freehold_report::number::{Quantity, change, percent, unit};
-use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
+use freehold_report::number::{Quantity, change, unit};
+use freehold_report::report::screen::headline;
+use freehold_report::report::{self, Caveats, Column, Detail, Group, Measure, Report, Table, Value};
 use freehold_stats::samples::{Comparison, RUNS_MIN, Sample};
-use freehold_stats::verdict;
 
+use super::measures::{self, MEASURES};
 use super::{Row, Runs, Side};
 
-/// Most differences that the verdict names.
-const NAMED: usize = 6;
+/// Options to try next.
+const NEXT: &str = "It also lists counters, spreads and intervals.";
 
 impl Document for Runs {
     fn reports(&self) -> Cow<'_, [Report]> {
@@ -23,13 +24,16 @@ impl Document for Runs {
             tables.push(table(title, &counters));
         }
         let [a, b] = &self.sides;
+        let groups = self.groups();
         Cow::Owned(vec![Report {
             sides: [a.name.clone(), b.name.clone()],
             subject: vec![subject("A", a), subject("B", b)],
-            verdict: self.in_short(),
+            verdict: self.in_short(&groups),
+            groups,
             tables,
             caveats: self.caveats(),
-            detail: Detail::Tables,
+            next: vec![NEXT.to_owned()],
+            detail: if self.is_whole { Detail::All } else { Detail::Differences },
             ..Report::default()
         }])
     }
@@ -40,10 +44,6 @@ impl Row {
     pub fn differs(&self) -> bool {
         self.comparison.differs()
     }
-
-    fn describe(&self) -> String {
-        format!("{} {}", self.name, shown_change(&self.comparison))
-    }
 }
 
 impl Runs {
@@ -52,7 +52,8 @@ impl Runs {
         self.measures.iter().any(Row::differs)
     }
 
-    fn in_short(&self) -> Vec<String> {
+    /// Returns the headline, and the rule behind the labels.
+    fn in_short(&self, groups: &[Group]) -> Vec<String> {
         let runs = self.sides.each_ref().map(|side| side.recordings.len());
         if runs.iter().any(|&runs| runs < RUNS_MIN) {
             return vec![format!(
@@ -60,28 +61,17 @@ impl Runs {
                 runs[0], runs[1]
             )];
         }
-        let mut differing: Vec<&Row> = self.measures.iter().filter(|row| row.differs()).collect();
-        differing.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-        let names = differing.iter().take(NAMED).map(|row| row.describe()).collect::<Vec<_>>().join("; ");
-        let total = self.measures.len();
-        let first = match differing.len() {
-            0 => format!("B differs in 0 of {total} measures."),
-            1 => format!("B differs in 1 of {total} measures: {names}."),
-            many if many > NAMED => format!("B differs in {many} of {total} measures; the largest changes: {names}."),
-            many => format!("B differs in {many} of {total} measures: {names}."),
-        };
-        let margin = percent(self.margin);
-        let rest = format!("Margin {margin}. Labels: {}.", self.count_labels());
         let counters = self.counters.iter().filter(|row| row.differs()).count();
-        let last = format!("Other counters that differ: {counters} of {}.", self.counters.len());
-        vec![first, rest, last]
+        let others = format!("Other counters that differ: {counters} of {}.", self.counters.len());
+        vec![headline(groups), others]
     }
 
-    /// Counts the measures by label.
-    fn count_labels(&self) -> String {
-        let labels = self.measures.iter().map(|row| row.comparison.verdict);
-        let shown = verdict::count_labels(labels).filter(|(_, count)| *count > 0);
-        shown.map(|(label, count)| format!("{} {count}", label.word())).collect::<Vec<_>>().join(", ")
+    /// Returns the deciding measures by cause, as means over the runs.
+    fn groups(&self) -> Vec<Group> {
+        let causes = self.measures.chunk_by(|one, next| one.cause == next.cause);
+        let groups =
+            causes.map(|rows| Group { name: rows[0].cause, measures: rows.iter().filter_map(measure).collect() });
+        groups.collect()
     }
 
     fn caveats(&self) -> Vec<Caveats> {
@@ -102,9 +92,19 @@ impl Runs {
     }
 }
 
-/// Returns the rank of a difference: the size of its change on a logarithmic scale. A change from zero ranks first.
-fn weight(row: &Row) -> f64 {
-    row.comparison.change.map_or(f64::INFINITY, |change| (1.0 + change).max(1e-9).ln().abs())
+/// Returns a deciding measure with its means over the runs of A and of B.
+fn measure(row: &Row) -> Option<Measure> {
+    let measures::Measure { name, direction, .. } = *MEASURES.iter().find(|measure| measure.name == row.name)?;
+    let Comparison { a, b, change, interval, verdict } = &row.comparison;
+    let case = report::Row {
+        a: Some(Quantity::from_mean(a.mean)),
+        b: Some(Quantity::from_mean(b.mean)),
+        change: *change,
+        interval: *interval,
+        verdict: *verdict,
+        ..report::Row::default()
+    };
+    Some(Measure { name, title: name, unit: "", direction, rows: vec![case], pooled: None })
 }
 
 fn subject(letter: &str, side: &Side) -> String {

@@ -110,7 +110,7 @@ def _do_task(worker: SweepWorker, place: int, into: Store, name: str, tally: Tal
     number, path = worker.task(place)
     try:
         there = into.read(path)
-        found = "damaged" if there is None else worker.found(place, there)
+        found = "damaged" if there is None else worker.check_part(place, there)
         if found == "strange":
             tally.refusal = f"{into.url}/{path} is the result of another task; remove it, or name another with into="
         elif found == "whole":

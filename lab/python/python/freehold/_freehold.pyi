@@ -177,7 +177,7 @@ class SweepWorker:
     def task(self, place: int) -> tuple[str, str]:
         """Returns the number of a task, and the path of its part in the dataset."""
 
-    def found(self, place: int, bytes: bytes) -> Literal["whole", "damaged", "strange"]:
+    def check_part(self, place: int, bytes: bytes) -> Literal["whole", "damaged", "strange"]:
         """Checks the bytes of a task's part. `strange` is the part of another task."""
 
     def run(self, place: int) -> bytes:
@@ -206,6 +206,7 @@ def inspect(
     *,
     map: bool = False,
     block: int | None = None,
+    all: bool = False,
     page: bool = False,
     progress: bool = True,
 ) -> Report:
@@ -216,6 +217,8 @@ def inspect(
         map: Print a map of memory at the start and at the end, pageblock by pageblock, instead of the
             tables
         block: Print only the frames of pageblock N of the map
+        all: Print all tables: zones, memory by state and use, settings, orders, GFP classes, lifetimes,
+            and more
         page: Include the data of the page: memory, pageblock by pageblock
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
     """
@@ -229,6 +232,7 @@ def replay(
     pace: Literal["work", "recorded"] = "work",
     setting: str | Iterable[str] = (),
     explain: bool = False,
+    all: bool = False,
     page: bool = False,
     progress: bool = True,
 ) -> Report:
@@ -241,11 +245,20 @@ def replay(
             recorded CPU
         reclaim: Source of reclaim and compaction in the replay
         pace: Times of the replayed events
-        setting: Kernel setting instead of the recorded one: vm.min_free_kbytes=65536,
-            transparent_hugepage.defrag=always; may be repeated
+        setting: Kernel setting instead of the recorded one, such as vm.min_free_kbytes=65536; may be
+            repeated
         explain: List the first decisions that differ from the recorded kernel's
+        all: Print all details: zero measures, every check against the recorded kernel, assumptions
         page: Include the data of the page: memory, pageblock by pageblock
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
+
+    Settings (docs/commands.md has their effects): vm.min_free_kbytes a whole number from 0 to
+    2147483647 vm.watermark_scale_factor a whole number from 1 to 3000 vm.percpu_pagelist_high_fraction
+    0, or a whole number from 8 to 2147483647 vm.watermark_boost_factor a whole number from 0 to
+    2147483647 vm.compaction_proactiveness a whole number from 0 to 100 vm.extfrag_threshold a whole
+    number from 0 to 1000 vm.defrag_mode a whole number from 0 to 1 vm.lowmem_reserve_ratio 1 to 5 whole
+    numbers with spaces between, the lowest zone first transparent_hugepage.defrag one of always, defer,
+    defer+madvise, madvise, never transparent_hugepage.enabled one of always, madvise, never
 
     A recording is replayed on the recorded machine's memory. `freehold sim recording FILE` runs its
     tasks on other memory: with --start SNAPSHOT on another machine's, with --age 60 on fragmented
@@ -269,13 +282,14 @@ def compare(
     """Replay recordings under policy A and policy B, and compare the results.
 
     Args:
-        recordings: Recordings [default: the two bundled recordings of a real host]
+        recordings: Recordings; snapshots among several files are passed over [default: the two bundled
+            recordings of a real host]
         a: Policy A, as SET[,field=value...] [default: the rules nearest to the recorded kernel]
         b: Policy B; may be repeated [default: `freehold`; with setting_b: policy A]. Without a,
             `freehold` is replayed on the rules nearest to the recorded kernel
             (`freehold,on=linux-6.18`); any other policy is replayed as written
-        setting_b: Kernel setting for B instead of the recorded one: vm.min_free_kbytes=65536,
-            transparent_hugepage.defrag=always; may be repeated
+        setting_b: Kernel setting for B instead of the recorded one, such as vm.min_free_kbytes=65536;
+            may be repeated
         cpus: Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its
             recorded CPU
         reclaim: Source of reclaim and compaction in the replay
@@ -287,6 +301,14 @@ def compare(
             assumptions
         page: Include the data of the page: memory, pageblock by pageblock
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
+
+    Settings (docs/commands.md has their effects): vm.min_free_kbytes a whole number from 0 to
+    2147483647 vm.watermark_scale_factor a whole number from 1 to 3000 vm.percpu_pagelist_high_fraction
+    0, or a whole number from 8 to 2147483647 vm.watermark_boost_factor a whole number from 0 to
+    2147483647 vm.compaction_proactiveness a whole number from 0 to 100 vm.extfrag_threshold a whole
+    number from 0 to 1000 vm.defrag_mode a whole number from 0 to 1 vm.lowmem_reserve_ratio 1 to 5 whole
+    numbers with spaces between, the lowest zone first transparent_hugepage.defrag one of always, defer,
+    defer+madvise, madvise, never transparent_hugepage.enabled one of always, madvise, never
     """
 
 def advise(
@@ -298,7 +320,8 @@ def advise(
     """Recommend settings to change on a recorded machine, with their predicted effects.
 
     Args:
-        recordings: Recordings of one machine; several recordings give intervals
+        recordings: Recordings of one machine; several recordings give intervals. Snapshots among
+            several files are passed over
         margin: Margin in percent: relative changes up to the margin are "no change"
         all: Try every value, not only likely improvements, and print each with all assumptions; takes
             several times as long
@@ -308,6 +331,7 @@ def advise(
 def record(
     *command: _StrPath | Iterable[_StrPath],
     out: _StrPath = "recording.parquet",
+    force: bool = False,
     duration: float | None = None,
     flight: str | None = None,
     on: str | Iterable[str] = (),
@@ -318,6 +342,7 @@ def record(
     events: str | Iterable[str] = (),
     stacks: bool | int | None = None,
     all_names: bool = False,
+    anonymize: bool = False,
     quiet: bool = False,
     ring: int | None = None,
     spool: _StrPath | None = None,
@@ -327,9 +352,9 @@ def record(
 
     Args:
         command: Command to record; without COMMAND, the machine is recorded until Ctrl-C or duration
-        out: Recording to write; an older file of this name is replaced when the new file is complete.
-            With flight: a folder, or a file name that contains {time} [default with flight: the current
-            folder]
+        out: Recording to write; a file of this name is replaced only with force. With flight: a folder,
+            or a file name that contains {time} [default with flight: the current folder]
+        force: Replace an existing file, once the new file is complete
         duration: Stop after S seconds; the command then gets SIGTERM if it still runs
         flight: Keep the events of the last TIME (60s, 5min) in memory, and write them to a new file
             when a trigger fires
@@ -346,6 +371,8 @@ def record(
         stacks: Record the kernel's call stack for one of N allocated pages, to show call sites; N is a
             power of two
         all_names: Record the names of all tasks, not only of the command and its descendants
+        anonymize: Replace names of tasks, the command, slab caches and kernel functions by numbers
+            before the file is written
         quiet: Print no progress and no summary
         ring: Size of the kernel's ring buffer for each CPU [default: depends on the machine's memory, 1
             to 32 MiB]
@@ -467,6 +494,7 @@ def age(
     free: float | None = None,
     huge_blocks: float | None = None,
     out: _StrPath | None = None,
+    force: bool = False,
     apply: bool = False,
     with_: str | Iterable[str] = (),
     for_: float | None = None,
@@ -494,15 +522,15 @@ def age(
         free_blocks: Pageblocks without a page in use, in percent of all pageblocks
         free: Free pages, in percent of memory
         huge_blocks: Pageblocks that are a huge page of a task, in percent of all pageblocks
-        out: Write the memory as a snapshot; an older file of this name is replaced when the new file is
-            complete
+        out: Write the memory as a snapshot; a file of this name is replaced only with force
+        force: Replace an existing file, once the new file is complete
         apply: Fragment this machine's memory while COMMAND runs, or until Ctrl-C (Linux, as root)
         with_: Kinds of unmovable pages, in equal parts. `pins` are placed page by page as generated.
             The kernel places the other kinds, and the report has the result. `movable` is a control:
             pages that compaction can move
         for_: Undo the fragmentation after S seconds; COMMAND then gets SIGTERM if it still runs
-        check: First compact all memory of the machine, and check that at most a tenth of the lost
-            pageblocks is recovered. Without for_ and COMMAND, end after the check
+        check: After fragmenting, compact all memory of the machine, and check that at most a tenth of
+            the lost pageblocks becomes free again. With neither for_ nor COMMAND, end after the check
         sustain: Keep fragmenting: release the pins of N pageblocks a second and pin other pageblocks,
             in a process with the lowest CPU priority [default: 8]
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal

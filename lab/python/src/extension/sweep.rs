@@ -226,7 +226,7 @@ impl SweepWorker {
     }
 
     /// Checks the bytes of a task's part: `"whole"`, `"damaged"`, or `"strange"` for the part of another task.
-    fn found(&self, py: Python<'_>, place: usize, bytes: &[u8]) -> PyResult<&'static str> {
+    fn check_part(&self, py: Python<'_>, place: usize, bytes: &[u8]) -> PyResult<&'static str> {
         let task = self.get_task(py, place)?;
         Ok(match part::check(Bytes::copy_from_slice(bytes), &self.plan, task, self.identity.as_ref()) {
             PartState::Whole => "whole",

@@ -307,7 +307,7 @@ mod tests {
         );
         assert_eq!(
             refusal("replay", &[], &[("zzz", int(1))]),
-            "replay() has no keyword zzz; it has recording, policy, cpus, reclaim, pace, setting, explain, page, progress"
+            "replay() has no keyword zzz; it has recording, policy, cpus, reclaim, pace, setting, explain, all, page, progress"
         );
         assert_eq!(
             refusal("replay", &[], &[("json", text("x"))]),

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn functions_have_command_options_except_formats() {
         let replay = Function::for_command("replay");
-        assert_eq!(keyword_names(&replay), ["policy", "cpus", "reclaim", "pace", "setting", "explain", "page"]);
+        assert_eq!(keyword_names(&replay), ["policy", "cpus", "reclaim", "pace", "setting", "explain", "all", "page"]);
         assert_eq!(replay.positions.len(), 1);
         for function in functions() {
             assert!(

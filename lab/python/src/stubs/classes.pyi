@@ -177,7 +177,7 @@ class SweepWorker:
     def task(self, place: int) -> tuple[str, str]:
         """Returns the number of a task, and the path of its part in the dataset."""
 
-    def found(self, place: int, bytes: bytes) -> Literal["whole", "damaged", "strange"]:
+    def check_part(self, place: int, bytes: bytes) -> Literal["whole", "damaged", "strange"]:
         """Checks the bytes of a task's part. `strange` is the part of another task."""
 
     def run(self, place: int) -> bytes:

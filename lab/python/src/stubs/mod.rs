@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(
             first_line("replay"),
             "replay(recording, *, policy=\"linux-6.12\", cpus=None, reclaim=\"model\", pace=\"work\", setting=(), \
-             explain=False, page=False, progress=True)"
+             explain=False, all=False, page=False, progress=True)"
         );
         assert_eq!(first_line("advise"), "advise(*recordings, margin=2, all=False, progress=True)");
         assert!(first_line("sim").starts_with("sim(plan=None, recording=None, *, list=False, cpus=(), "));

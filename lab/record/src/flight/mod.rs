@@ -29,6 +29,7 @@ mod recorder;
 mod trigger;
 
 use std::path::Path;
+use std::process::ExitStatus;
 
 pub use files::Files;
 pub use plan::FlightPlan;
@@ -80,11 +81,11 @@ pub enum FlightEvent<'a> {
 pub type FlightListener<'a> = dyn FnMut(&FlightEvent<'_>) + 'a;
 
 /// Keeps events, and writes a recording whenever a trigger fires, until the time is over, the command ends or a signal
-/// arrives.
+/// arrives. Returns the exit status of the command if the command ended by itself.
 ///
 /// # Errors
 /// See [`CaptureError`]. Only complete recordings remain.
-pub fn fly(plan: &FlightPlan, tell: &mut FlightListener<'_>) -> Result<(), CaptureError> {
+pub fn fly(plan: &FlightPlan, tell: &mut FlightListener<'_>) -> Result<Option<ExitStatus>, CaptureError> {
     expect_root()?;
     plan.files.expect_folder()?;
     let program = Program::find(&plan.command)?;
@@ -101,8 +102,9 @@ pub fn fly(plan: &FlightPlan, tell: &mut FlightListener<'_>) -> Result<(), Captu
     let flown = flight.watch_over(&mut recorder, tell);
     drop(recorder);
     interrupts.obey();
-    command.map(|command| command.end(&interrupts)).transpose()?;
-    flown
+    let status = command.map(|command| command.end(&interrupts)).transpose()?.flatten();
+    let ended_by_itself = flown?;
+    Ok(status.filter(|_| ended_by_itself))
 }
 
 /// Sources of events for the recorder while it runs.
@@ -121,7 +123,8 @@ struct Pending {
 }
 
 impl Flight<'_> {
-    fn watch_over(&self, recorder: &mut Recorder<'_>, tell: &mut FlightListener<'_>) -> Result<(), CaptureError> {
+    /// Watches for triggers until the recorder is ended. Returns whether the command ended by itself.
+    fn watch_over(&self, recorder: &mut Recorder<'_>, tell: &mut FlightListener<'_>) -> Result<bool, CaptureError> {
         let end = self.plan.duration.map_or(u64::MAX, |duration| clock::now().saturating_add(nanoseconds(duration)));
         let (mut next, mut quiet_until, mut passed_over) = (clock::now(), 0, 0);
         let mut pending: Option<Pending> = None;
@@ -129,7 +132,7 @@ impl Flight<'_> {
             let until = end.min(next).min(pending.as_ref().map_or(u64::MAX, |pending| pending.due));
             let fds =
                 [Some(self.interrupts.readable()), Some(self.requests.readable()), self.command.map(Running::ended)];
-            let [_, _, has_ended] = wait::until(until, fds)?;
+            let [is_interrupted, _, has_ended] = wait::until(until, fds)?;
             let now = clock::now();
             let is_over = has_ended || now >= end || self.interrupts.is_waiting();
             let mut fired = Vec::new();
@@ -167,7 +170,7 @@ impl Flight<'_> {
                 next = clock::now();
             }
             if is_over || self.interrupts.is_waiting() {
-                return Ok(());
+                return Ok(has_ended && !is_interrupted);
             }
         }
     }

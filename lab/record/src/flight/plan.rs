@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use freehold_trace::anonymize::Identity;
+
 use super::files::Files;
 use super::trigger::Trigger;
 use crate::events::EventSet;
@@ -37,6 +39,8 @@ pub struct FlightPlan {
     pub stacks: Option<u64>,
     /// Tasks whose names are kept.
     pub names: Names,
+    /// Treatment of the kept names, and of all others, when a file is written.
+    pub identity: Identity,
     /// Folder for raw events while a recording is written.
     pub spool: PathBuf,
 }

@@ -172,7 +172,7 @@ impl<'a> Recorder<'a> {
         let facts = self.machine.facts(ram);
         let mut watch = NoWatch;
         let assembler = Assembler::new(&mut run, interrupts, &mut watch)?;
-        let written = assembler.write(writer, facts, self.plan.names);
+        let written = assembler.write(writer, facts, self.plan.names, self.plan.identity);
         drop(run);
         give_memory_back();
         written
@@ -243,6 +243,7 @@ impl<'a> Recorder<'a> {
             tasks,
             command: self.command.as_ref().map(|(_, name)| name.clone()),
             status: None,
+            ended_by_itself: false,
             lost,
             flight: Some(flight),
             notes,

@@ -5,21 +5,21 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use freehold_report::formats::Document;
-use freehold_report::origin::version_in;
 use freehold_report::report::pool::CONFIDENCE;
-use freehold_report::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::report::{Caveats, Column, Detail, Report, Table, Value};
 use freehold_stats::verdict::Verdict;
 use freehold_trace::facts::Facts;
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
-use super::candidates::Candidate;
+use super::candidates::{self, Candidate};
 use super::concerns::CONCERNS;
 use super::evidence::Trial;
 use super::judge::{CandidateVerdict, Level};
 use super::sentences;
 use super::setting::{SettingAdvice, TriedValue};
 use super::track::{Predictions, TrackRecord};
+use crate::report::brief;
 use crate::report::outcome::ReplayOutcome;
 use crate::report::rows::{self, MetricRows};
 use crate::report::verdict::measure;
@@ -75,6 +75,12 @@ pub struct AdviceReport {
     /// Caveats, in sentences.
     caveats: Vec<String>,
     assumptions: Vec<String>,
+    /// The caveats that belong on the first screen.
+    #[serde(skip)]
+    warnings: Vec<String>,
+    /// The recordings, with the accuracy of their replays.
+    #[serde(skip)]
+    cases: Table,
     #[serde(skip)]
     extent: Extent,
 }
@@ -95,7 +101,7 @@ impl AdviceReport {
                 CandidateVerdict::new(&candidates[at], &trials, machine, margin, &track)
             })
             .collect();
-        let mut settings: Vec<SettingAdvice> = settings::names()
+        let mut settings: Vec<SettingAdvice> = candidates::names()
             .map(|name| {
                 let values = tried_values(name, candidates, &verdicts);
                 SettingAdvice::new(name, settings::recorded(machine, name), values, track.setting(name))
@@ -112,9 +118,14 @@ impl AdviceReport {
             not_judged: not_judged(subjects),
             caveats: Vec::new(),
             settings,
+            warnings: Vec::new(),
+            cases: cases(subjects),
             extent,
         };
-        report.caveats = report.caveats(is_under_pressure(subjects));
+        if is_under_pressure(subjects) == Pressure::None {
+            report.warnings.push(sentences::NO_PRESSURE.to_owned());
+        }
+        report.caveats = report.warnings.iter().cloned().chain(report.caveats()).collect();
         report
     }
 
@@ -124,7 +135,8 @@ impl AdviceReport {
         if !files.is_empty() {
             let named = files.join(", ");
             let sentence = format!("Left out (replay error too large in every measure): {named}.");
-            self.caveats.insert(0, sentence);
+            self.caveats.insert(0, sentence.clone());
+            self.warnings.insert(0, sentence);
         }
         AdviceReport { left_out: files, ..self }
     }
@@ -134,12 +146,9 @@ impl AdviceReport {
         self.settings.iter().filter_map(|setting| Some((setting, &setting.candidates[setting.best?])))
     }
 
-    /// Returns the caveats, in sentences.
-    fn caveats(&self, pressure: Pressure) -> Vec<String> {
+    /// Returns the caveats that do not belong on the first screen, in sentences.
+    fn caveats(&self) -> Vec<String> {
         let mut sentences = Vec::new();
-        if pressure == Pressure::None {
-            sentences.push(sentences::NO_PRESSURE.to_owned());
-        }
         if !self.not_judged.is_empty() {
             sentences.push(format!("Replay error above its bound: {}.", self.not_judged.join("; ")));
             sentences.push(sentences::unreliable());
@@ -174,11 +183,9 @@ impl AdviceReport {
     }
 
     fn table(&self) -> Table {
-        let columns =
-            ["setting", "now", "advice", "value", "gain", "replay error", "cost and losses", "earlier predictions"];
+        let columns = ["setting", "now", "advice", "value", "gain, or reason to leave it"];
         let rows = self.settings.iter().map(|setting| {
             let best = setting.best.map(|best| &setting.candidates[best].verdict);
-            let gained = best.and_then(CandidateVerdict::gained);
             vec![
                 Value::text(setting.name),
                 setting.now.as_ref().map_or(Value::None, Value::text),
@@ -187,16 +194,30 @@ impl AdviceReport {
                     level => Value::Judged(level.label().to_owned(), Verdict::Better),
                 },
                 setting.proposed.as_ref().map_or(Value::None, Value::text),
-                match gained {
+                match best.and_then(CandidateVerdict::gained) {
                     Some(gained) => Value::text(sentences::effect(gained)),
                     None => Value::Faint(setting.reason.clone().unwrap_or_default()),
                 },
-                gained.map_or(Value::None, |gained| Value::text(sentences::accuracy(gained))),
-                best.map_or(Value::None, |best| Value::text(sentences::price(best))),
-                Value::Text(setting.track_record.map_or_else(|| "none".to_owned(), Predictions::in_short)),
             ]
         });
-        Table::new("Settings", columns.map(Column::words).to_vec(), rows)
+        Table::new("", columns.map(Column::words).to_vec(), rows)
+    }
+
+    /// Returns the evidence for each proposal: its price, and how far the prediction can be trusted.
+    fn evidence(&self) -> Table {
+        let rows = self.proposed().flat_map(|(setting, best)| {
+            let name = format!("{}={}", setting.name, best.value);
+            let gained = best.verdict.gained();
+            let facts = [
+                ("cost and losses", sentences::price(&best.verdict)),
+                ("replay error", gained.map_or_else(String::new, sentences::accuracy)),
+                ("earlier predictions", setting.track_record.map_or_else(|| "none".to_owned(), Predictions::in_short)),
+            ];
+            let facts = facts.into_iter().filter(|(_, fact)| !fact.is_empty());
+            let names = std::iter::once(name).chain(std::iter::repeat(String::new()));
+            names.zip(facts).map(|(name, (what, fact))| [name, what.to_owned(), fact].map(Value::Text).to_vec())
+        });
+        Table::new("", ["proposal", "", "evidence"].map(Column::words).to_vec(), rows)
     }
 
     /// Returns the commands to paste, one per row, so that none of them wraps on a narrow terminal.
@@ -207,7 +228,7 @@ impl AdviceReport {
         let mut steps: Vec<(&str, &str)> = measure.chain(apply).chain(undo).collect();
         steps.dedup();
         let rows = steps.into_iter().map(|(step, line)| vec![Value::text(step), Value::text(line)]);
-        Table::new("Recipe", ["step", "command, as root"].map(Column::words).to_vec(), rows)
+        Table::new("", ["step", "command, as root"].map(Column::words).to_vec(), rows)
     }
 
     fn everything(&self) -> Table {
@@ -224,6 +245,15 @@ impl AdviceReport {
         });
         Table::new("All tried values", columns, rows)
     }
+}
+
+/// Returns the table of the recordings.
+fn cases(subjects: &[Subject]) -> Table {
+    let facts: Vec<RecordingFacts> = subjects.iter().map(|subject| subject.facts.clone()).collect();
+    let fidelity = subjects.iter().flat_map(|Subject { facts, now, .. }| {
+        now.fidelity.iter().map(move |row| (facts.file.as_str(), now.policy.as_str(), row))
+    });
+    brief::recordings(&facts, fidelity, |facts| facts.file.clone())
 }
 
 /// Returns the values of one setting that were tried, with their verdicts.
@@ -281,23 +311,23 @@ fn is_proposed(candidate: &Candidate, settings: &[SettingAdvice]) -> bool {
 
 impl Document for AdviceReport {
     fn reports(&self) -> Cow<'_, [Report]> {
-        let files: Vec<&str> = self.recordings.iter().map(|facts| facts.file.as_str()).collect();
-        let machine = self.recordings.first().map_or_else(String::new, |facts| {
-            format!("Linux {}, {} CPUs; replayed under {}", version_in(&facts.kernel_release), facts.cpus, self.policy)
-        });
-        let mut tables = vec![self.table(), self.recipe()];
+        let mut answers = vec![self.table(), self.evidence(), self.recipe()];
+        answers.retain(|table| !table.rows.is_empty());
         let mut caveats = vec![Caveats { title: "Notes".into(), sentences: self.caveats.clone() }];
+        let mut tables = Vec::new();
         if self.extent == Extent::Everything {
             tables.push(self.everything());
             caveats.push(Caveats { title: "Assumptions".into(), sentences: self.assumptions.clone() });
         }
-        tables.retain(|table| !table.rows.is_empty());
         Cow::Owned(vec![Report {
-            subject: vec![files.join(", "), machine],
-            verdict: vec![self.verdict()],
+            cases: Some(self.cases.clone()),
+            verdict: std::iter::once(self.verdict()).chain(self.warnings.iter().cloned()).collect(),
+            answers,
             tables,
             caveats,
             reading: vec!["All earlier predictions and their results: docs/fidelity.md.".to_owned()],
+            next: vec!["Rules, notes and all tried values: --all. Earlier predictions: docs/fidelity.md.".to_owned()],
+            detail: if self.extent == Extent::Everything { Detail::All } else { Detail::Differences },
             ..Report::default()
         }])
     }

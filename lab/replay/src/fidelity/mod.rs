@@ -5,8 +5,10 @@
 //! lists, the blocks drained from per-CPU lists, failed requests, fallbacks, and pages of ranges that went to a per-CPU
 //! list. Such a page counts only if a later drain or allocation shows it. Bounds are tighter where the recorded kernel
 //! is the pinned one. A row without a bound is informative. Under [`ReclaimMode::Model`], the engine's reclaim and
-//! compaction are also compared with the recorded counters of `/proc/vmstat` ([`pressure`]).
+//! compaction are also compared with the recorded counters of `/proc/vmstat` ([`pressure`]), and direct reclaims and
+//! failed requests with the recorded events, by mechanism ([`mechanisms`]).
 
+mod mechanisms;
 mod pressure;
 
 use freehold::base::{MigrateType, Order};
@@ -48,7 +50,8 @@ impl Ending<'_, '_> {
         let bounds = Bounds::for_release(&self.facts.kernel_release);
         let rows = FidelityMeasure::list().filter_map(|measure| {
             let [recorded, replayed] = self.values(measure)?;
-            Some(FidelityRow::new(measure, recorded, replayed, bounds.bound(measure)))
+            let events = measure.events().and_then(|events| self.values(events));
+            Some(FidelityRow::new(measure, recorded, replayed, bounds.bound(measure)).with_events(events))
         });
         rows.collect()
     }
@@ -82,6 +85,7 @@ impl Ending<'_, '_> {
                 let recorded = self.decides_reclaim().then(|| vmstat_delta(self.facts, counter.name()))??;
                 [recorded, pressure::replayed(counter, counts)]
             }
+            FidelityMeasure::Mechanism(measure) => self.mechanism(measure)?,
             FidelityMeasure::StallTime => {
                 self.stalls.map(|stalls| [stalls.recorded.total / 1000, stalls.replayed.total / 1000])?
             }
@@ -159,6 +163,7 @@ impl Bounds {
             | FidelityMeasure::HugePagesServed
             | FidelityMeasure::AllocStalls
             | FidelityMeasure::Vmstat(_)
+            | FidelityMeasure::Mechanism(_)
             | FidelityMeasure::StallTime
             | FidelityMeasure::StallP99 => None,
         }

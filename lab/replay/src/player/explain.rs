@@ -74,6 +74,7 @@ mod tests {
             row,
             time: 30,
             recorded,
+            second: None,
             work: Work::Own,
             is_queued: false,
         }

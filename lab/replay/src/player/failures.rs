@@ -96,6 +96,7 @@ mod tests {
             row: 0,
             time: 0,
             recorded: is_recorded.then_some(8),
+            second: None,
             work: Work::Own,
             is_queued: false,
         };

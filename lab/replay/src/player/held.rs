@@ -3,7 +3,8 @@
 //! After a failed request for a huge page, the recorded task continued with single pages. With the huge page it would
 //! have requested none of them. The replay therefore maps these single pages to the pages of the huge page, one after
 //! the other, so that memory in use is as in the recording. A task requests a huge page twice, with more and with less
-//! effort; the second request is left out if the first one succeeded. The rest of a huge page is freed when its task
+//! effort; the second request is left out if the first one succeeded, and the huge page then stands for that of a second
+//! request that was served. The rest of a huge page is freed when its task
 //! next requests a huge page that the recorded kernel refused.
 //!
 //! Smaller blocks are handled similarly. A task whose request fails immediately requests a smaller block. If the engine
@@ -73,6 +74,18 @@ impl Player<'_, '_> {
         true
     }
 
+    /// Lets the huge page that a task holds stand for the one that its second request got in the recording: the engine
+    /// served the first request. Returns `false` if the task holds no unused huge page, or requests something else.
+    pub(super) fn has_served_first(&mut self, claim: &Claim, recorded: usize) -> bool {
+        let Claim { task, gfp, order, cpu, row, .. } = *claim;
+        let Some(held) = self.held_pages().filter(|_| is_huge(gfp, order)) else { return false };
+        let Some(&FilledHugePage { pfn, used: 0 }) = held.by_task.get(&task) else { return false };
+        held.by_task.remove(&task);
+        self.memory().identity.set(recorded, pfn, order.pages() as usize, Some(cpu));
+        self.settle_request(recorded, order, row, gfp);
+        true
+    }
+
     /// Returns whether a task repeats a request for a huge page that was served: it holds a huge page of which it has
     /// used no page yet. Otherwise, frees the rest of the huge page that the task holds, if any.
     pub(super) fn repeats_huge(&mut self, task: u32) -> bool {
@@ -134,6 +147,7 @@ impl Player<'_, '_> {
                 held.whole.insert(recorded, kept.order);
                 let pages = claim.order.pages() as usize;
                 self.memory().identity.set(recorded, kept.pfn, pages, Some(claim.cpu));
+                self.note_mapping(recorded, pages, claim.gfp);
                 true
             }
             None => {

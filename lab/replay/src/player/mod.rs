@@ -12,6 +12,7 @@
 mod explain;
 mod failures;
 mod held;
+mod make_up;
 mod model;
 mod recorded;
 mod serve;
@@ -74,8 +75,8 @@ pub(crate) struct Player<'e, 'm> {
     moments: Moments,
     decision_log: DecisionLog,
     failures: Failures,
-    /// Time and task of the first request for which no page was left.
-    out_of_memory: Option<(u64, u32)>,
+    /// Time and task of the first request that may reclaim and for which no page was left, and the pages missing since.
+    out_of_memory: Option<(u64, u32, u64)>,
     /// The engine's counters at the start.
     at_start: Counts,
     consequences: Consequences<'e, 'm>,
@@ -197,10 +198,11 @@ impl<'e, 'm> Player<'e, 'm> {
             decisions: self.decision_log.finish(facts),
             failures: self.failures.finish(facts),
             failures_over_time: self.failures.over_time(),
-            out_of_memory: self.out_of_memory.map(|(time, task)| OutOfMemory {
+            uncompared: Vec::new(),
+            out_of_memory: self.out_of_memory.map(|(time, task, pages)| OutOfMemory {
                 time,
                 task: facts.task_name(task).to_owned(),
-                pages: self.tally.unbacked,
+                pages,
             }),
         }
     }
@@ -278,7 +280,9 @@ impl<'e, 'm> Player<'e, 'm> {
             Consequences::Recorded(_) => Work::Own,
         };
         let (task, number, time) = (row.task, self.row, row.time);
-        let mut claim = Claim { task, gfp, order, cpu, row: number, time, recorded: None, work, is_queued: false };
+        let second = self.second_request(row, order);
+        let (recorded, is_queued) = (None, false);
+        let mut claim = Claim { task, gfp, order, cpu, row: number, time, recorded, second, work, is_queued };
         if row.pfn != NO_PFN {
             let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
             if !self.memory().identity.covers(recorded, pages) {
@@ -298,6 +302,14 @@ impl<'e, 'm> Player<'e, 'm> {
         gfp.migratetype()?;
         gfp.highest_zone()?;
         Some((self.huge.adjust(gfp, order), order))
+    }
+
+    /// Returns the flags of the second request that the task of a recorded request would make if this one is refused;
+    /// `None` if it would make none, or if the recording has the second request. linux: mm/mempolicy.c:alloc_pages_mpol
+    fn second_request(&self, row: &Row, order: Order) -> Option<Gfp> {
+        let gfp = Gfp::from_bits_retain(row.gfp);
+        let is_recorded = row.pfn == NO_PFN && gfp.contains(Gfp::DIRECT_RECLAIM);
+        self.huge.second_request(gfp, order).filter(|_| !is_recorded)
     }
 
     /// Starts a recorded request that stalls, when its reclaim or compaction begins. Under [`Pacing::Recorded`] the
@@ -339,7 +351,7 @@ impl<'e, 'm> Player<'e, 'm> {
                 self.memory().identity.set(recorded, pfn, pages, Some(cpu));
                 self.settle(recorded, order, silent.before.saturating_sub(1), Cache::No);
             }
-            None => self.miss(pages as u64, self.now, 0),
+            None => self.miss(pages as u64, Gfp::KERNEL, self.now, 0),
         }
     }
 

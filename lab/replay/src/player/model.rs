@@ -61,6 +61,15 @@ impl Cache {
     }
 }
 
+/// Returns whether the pages of a request have a mapping: they belong to a file or a block device. Anonymous memory is
+/// movable too, but comes from high memory, and is zeroed, copied, or a huge page that uses no reserve. Shared memory
+/// has the flags of a copied page, and counts as anonymous.
+fn has_mapping(gfp: Gfp) -> bool {
+    let is_device = !gfp.contains(Gfp::HIGHMEM);
+    let is_file = gfp.intersects(Gfp::WRITE | Gfp::NORETRY) && !gfp.intersects(Gfp::ZERO | Gfp::NOMEMALLOC);
+    gfp.contains(Gfp::MOVABLE) && (is_device || is_file)
+}
+
 impl<'e, 'm> ModelReclaim<'e, 'm> {
     /// Creates the state in which no page has been reclaimed or moved.
     pub(crate) fn new(
@@ -102,10 +111,28 @@ impl Player<'_, '_> {
         for age in [None].into_iter().chain(Age::ALL.map(Some)) {
             let cache = if age.is_some() { Cache::Yes } else { Cache::No };
             for owned in self.survey.allocated.iter().filter(|owned| owned.movable && owned.age == age) {
-                if let Some(order) = Order::from_u8(owned.order) {
-                    owned.heads().for_each(|pfn| self.settle(pfn as usize, order, since, cache));
+                let Some(order) = Order::from_u8(owned.order) else { continue };
+                for pfn in owned.heads() {
+                    if owned.mapping {
+                        self.memory().identity.mark_mapping(pfn as usize, order.pages() as usize);
+                    }
+                    self.settle(pfn as usize, order, since, cache);
                 }
             }
+        }
+    }
+
+    /// Notes the two properties of a request's pages that follow from its flags: whether they have a mapping, and
+    /// whether reclaim may take them.
+    pub(super) fn settle_request(&self, recorded: usize, order: Order, since: u64, gfp: Gfp) {
+        self.note_mapping(recorded, order.pages() as usize, gfp);
+        self.settle(recorded, order, since, Cache::of_request(gfp));
+    }
+
+    /// Marks the pages of a request as pages with a mapping, if its flags show that they have one.
+    pub(super) fn note_mapping(&self, tenant: Tenant, pages: usize, gfp: Gfp) {
+        if has_mapping(gfp) {
+            self.memory().identity.mark_mapping(tenant, pages);
         }
     }
 
@@ -168,7 +195,7 @@ impl Player<'_, '_> {
         if self.was_reclaimed_early(recorded, order) {
             return true;
         }
-        let stays = self.memory().home(number) == Some(recorded);
+        let stays = self.memory().tenant(number) == Some(recorded);
         if stays {
             self.memory().let_stay(number, recorded, order.pages() as usize);
         } else {

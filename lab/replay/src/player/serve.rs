@@ -1,21 +1,19 @@
 //! Processing of a request: the claim, the check whether the task already has the memory, the engine's answer, and its
 //! consequences.
 //!
-//! Where the answer differs from the recording, the replay continues with the recorded course. A success that the
-//! engine refuses is made up of single pages. A failure that the engine serves is kept for the task, which would have
-//! requested less next, or is freed.
+//! Where the answer differs from the recording, the replay continues with the recorded course. A fault for a huge page
+//! whose first request is refused makes a second one. A success that the engine refuses is made up of single pages
+//! ([`make_up`](super::make_up)). A failure that the engine serves is kept for the task, which would have requested less
+//! next, or is freed.
 
-use freehold::base::{CpuId, Gfp, Order};
-use freehold::page::AllocError;
+use freehold::base::{Gfp, Order};
 use freehold::platform::{Context, Task};
 
-use super::super::identity::Tenant;
+use super::super::HUGE;
 use super::super::schedule::Answer;
-use super::super::{HUGE, ProbeCounts};
+use super::Player;
 use super::held::is_huge;
-use super::model::Cache;
 use super::waiting::{Claim, Reply};
-use super::{Consequences, Player};
 use crate::report::course::Fate;
 
 /// A task in reclaim (`PF_MEMALLOC`).
@@ -29,7 +27,7 @@ impl Player<'_, '_> {
             self.failures.note(&claim, true);
             self.abandon(claim.row, claim.order);
         } else if let Some(answered) = self.answer_to(claim, now) {
-            self.serve(claim, answered);
+            self.serve(claim, answered, now);
         }
     }
 
@@ -48,6 +46,11 @@ impl Player<'_, '_> {
             self.tally.not_repeated += u64::from(repeats);
             return repeats;
         };
+        if !is_gone && self.has_served_first(&claim, recorded) {
+            self.take_freed(&claim);
+            self.tally.not_repeated += 1;
+            return true;
+        }
         // Memory that was freed while its task was late is still requested and freed, so that the request takes its
         // time.
         let found = !is_gone && self.find_in_huge(task, gfp, order, recorded, cpu);
@@ -58,11 +61,14 @@ impl Player<'_, '_> {
         found
     }
 
-    /// Applies the engine's answer to a request.
-    pub(super) fn serve(&mut self, claim: Claim, Reply { answer, stalled }: Reply) {
+    /// Applies the engine's answer to a request at the time `now`.
+    pub(super) fn serve(&mut self, claim: Claim, Reply { answer, stalled }: Reply, now: u64) {
         let Claim { gfp, order, cpu, row, .. } = claim;
         let served = stalled.map_or(Fate::Served, |ns| Fate::Stalled { ns });
         self.decision_log.note(&claim, if answer.is_ok() { served } else { Fate::Refused });
+        if let (Err(_), Some(gfp)) = (&answer, claim.second) {
+            return self.ask_again(claim, gfp, now);
+        }
         let Some(recorded) = claim.recorded else {
             self.failures.note(&claim, answer.is_ok());
             return self.conclude(claim, answer);
@@ -72,6 +78,7 @@ impl Player<'_, '_> {
         self.engine.platform().run_on(cpu);
         let answer = answer.or_else(|_| self.ask_below_watermark(gfp, order));
         self.failures.note(&claim, answer.is_ok());
+        self.tally.note_request(gfp, order, answer.is_ok());
         match answer {
             Ok(pfn) => {
                 self.tally.huge_served += u64::from(order.get() == HUGE);
@@ -79,14 +86,27 @@ impl Player<'_, '_> {
                     return self.serve_partly(claim, pfn, &freed);
                 }
                 self.memory().identity.set(recorded, pfn, pages, Some(cpu));
-                self.settle(recorded, order, row, Cache::of_request(gfp));
+                self.settle_request(recorded, order, row, gfp);
             }
             Err(_) => {
-                self.tally.failed += 1;
                 let alive = self.tenants_of(&claim, &freed);
                 let missing = self.make_up(alive.into_iter().flatten(), gfp, cpu);
-                self.miss(missing, claim.time, claim.task);
+                self.miss(missing, gfp, claim.time, claim.task);
             }
+        }
+    }
+
+    /// Makes the second request of a fault for a huge page, after the engine refused the first one. The recording does
+    /// not have the second one, since its kernel served the first or made no second one under the recorded settings.
+    fn ask_again(&mut self, first: Claim, gfp: Gfp, now: u64) {
+        self.failures.note(&first, false);
+        self.tally.note_request(first.gfp, first.order, false);
+        self.tally.failed_in_both += u64::from(first.recorded.is_none());
+        self.tally.asked_again += 1;
+        let second = Claim { gfp, second: None, ..first };
+        self.engine.platform().run_on(second.cpu);
+        if let Some(answered) = self.answer_to(second, now) {
+            self.serve(second, answered, now);
         }
     }
 
@@ -98,25 +118,11 @@ impl Player<'_, '_> {
         served
     }
 
-    /// Repeats a refused request without watermarks, if the recorded kernel served it and it might have reclaimed.
-    /// Under [`ReclaimMode::Recorded`](crate::ReclaimMode::Recorded), recorded reclaim cannot respond to a shortage in
-    /// the engine, as the recorded kernel's reclaim did. Under [`ReclaimMode::Model`](crate::ReclaimMode::Model), only
-    /// small blocks are requested again, which the kernel does not refuse either. A request that still fails lacks a
-    /// free block.
-    fn ask_below_watermark(&mut self, gfp: Gfp, order: Order) -> Answer {
-        let is_decided_anew = matches!(self.consequences, Consequences::Model(_));
-        if !gfp.contains(Gfp::DIRECT_RECLAIM) || (is_decided_anew && order > Order::COSTLY) {
-            return Err(AllocError::OutOfMemory);
-        }
-        let served = self.ask_as(MEMALLOC, gfp - Gfp::NOMEMALLOC, order);
-        self.tally.below_watermark += u64::from(served.is_ok());
-        served
-    }
-
     /// Applies the answer to a request that failed in the recording.
     fn conclude(&mut self, claim: Claim, answer: Answer) {
         let Claim { task, gfp, order, cpu, .. } = claim;
         let huge = is_huge(gfp, order);
+        self.tally.note_request(gfp, order, answer.is_ok());
         match answer {
             Ok(pfn) => {
                 self.engine.platform().run_on(cpu);
@@ -127,37 +133,7 @@ impl Player<'_, '_> {
                     self.give_back(pfn, order);
                 }
             }
-            Err(_) => {
-                self.tally.failed += 1;
-                self.tally.failed_in_both += 1;
-            }
+            Err(_) => self.tally.failed_in_both += 1,
         }
-    }
-
-    /// Allocates single pages in place of a block that the engine refused. Returns the number of pages that could not
-    /// be allocated either.
-    fn make_up(&mut self, tenants: impl Iterator<Item = Tenant>, gfp: Gfp, cpu: CpuId) -> u64 {
-        self.tally.made_up += 1;
-        let (taken, mut missing) = (self.blocks_taken(), 0);
-        for tenant in tenants {
-            match self.engine.alloc_pages(gfp - Gfp::COMP, Order::ZERO) {
-                Ok(pfn) => self.memory().identity.set_one(tenant, pfn, cpu),
-                Err(_) => missing += 1,
-            }
-        }
-        self.tally.made_up_blocks += self.blocks_taken() - taken;
-        missing
-    }
-
-    /// Counts pages that could not be allocated for a task, and records the first time this happened.
-    pub(super) fn miss(&mut self, pages: u64, time: u64, task: u32) {
-        self.tally.unbacked += pages;
-        if pages > 0 {
-            self.out_of_memory.get_or_insert((time, task));
-        }
-    }
-
-    fn blocks_taken(&self) -> u64 {
-        self.engine.platform().probe_counts().zone_locked_blocks
     }
 }

@@ -1,5 +1,8 @@
 //! Counters of a replay's events.
 
+use freehold::base::{Gfp, Order};
+use freehold_trace::mechanism::{MechanismCounts, RequestClass};
+
 /// Events that could not be played exactly, by reason, and other counts of the replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -41,6 +44,8 @@ pub(crate) struct Tally {
     pub(crate) found_in_huge: u64,
     /// Recorded failures that repeat a request for a huge page that was served.
     pub(crate) not_repeated: u64,
+    /// Second requests for a huge page that the recording does not have.
+    pub(crate) asked_again: u64,
     /// Requests that were not made, since the engine served an earlier, larger request of the task that failed in the
     /// recording.
     pub(crate) not_retried: u64,
@@ -54,4 +59,14 @@ pub(crate) struct Tally {
     pub(crate) lost_moves: u64,
     /// Requests with flags that contradict each other, or of an order above 10.
     pub(crate) impossible: u64,
+    /// Requests that were made, by their flags, and those of them that the engine refused.
+    pub(crate) mechanisms: MechanismCounts,
+}
+
+impl Tally {
+    /// Counts a request, and whether the engine served it.
+    pub(crate) fn note_request(&mut self, gfp: Gfp, order: Order, is_served: bool) {
+        self.failed += u64::from(!is_served);
+        self.mechanisms.add_request(RequestClass::classify(gfp.bits(), order.get()), is_served);
+    }
 }

@@ -6,26 +6,32 @@
 use std::borrow::Cow;
 
 use freehold_report::formats::Document;
-use freehold_report::number;
 use freehold_report::report::map::MemoryMap;
 use freehold_report::report::plot::Plot;
 use freehold_report::report::pool;
-use freehold_report::report::{self, Caveats, Column, Detail, Table, Value};
+use freehold_report::report::{self, Caveats, Column, Detail, Table, Value, describe_side};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::{RecordingFacts, name_of};
 use serde::Serialize;
 
-use super::brief::{self, extent};
+use super::brief;
 use super::course::OutOfMemory;
 use super::fidelity::FidelityRow;
 use super::outcome::ReplayOutcome;
 use super::rows::{self, MetricRows};
 use super::tables;
+use super::uncompared::UncomparedEntry;
 use super::verdict;
 use super::view::{CourseView, PolicyCourse};
 
 /// Separator between a policy and the settings of its replay, in the name of B.
 pub const WITH: &str = " with ";
+
+/// Suffix of the name of A if A is the engine's version of the recorded kernel's rules.
+pub const NEAREST: &str = " (nearest kernel)";
+
+/// Options to try next.
+const NEXT: &str = "Maps: --html FILE. Six recordings give intervals.";
 
 /// One recording under A and one B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -90,11 +96,16 @@ pub struct ComparisonReport {
     verdicts: Vec<report::Report>,
     comparisons: Vec<Comparison>,
     fidelity: Vec<FidelityEntry>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    uncompared: Vec<UncomparedEntry>,
     unreplayed: Vec<UnreplayedEntry>,
     assumptions: Vec<String>,
     /// Name and explanation of each policy.
     #[serde(skip)]
     reading: Vec<(String, String)>,
+    /// Name and description of each policy in a few words.
+    #[serde(skip)]
+    descriptions: Vec<(String, &'static str)>,
     /// The recorded kernels on whose rules B was replayed.
     #[serde(skip)]
     kernels: Vec<Release>,
@@ -134,9 +145,11 @@ impl ComparisonReport {
             verdicts: Vec::new(),
             comparisons: Vec::new(),
             fidelity: Vec::new(),
+            uncompared: Vec::new(),
             unreplayed: Vec::new(),
             assumptions: Vec::new(),
             reading: Vec::new(),
+            descriptions: Vec::new(),
             kernels: Vec::new(),
             drawings: Vec::new(),
             out_of_memory: Vec::new(),
@@ -170,6 +183,8 @@ impl ComparisonReport {
             policy: baseline.policy.clone(),
             row: *row,
         }));
+        let uncompared = baseline.course.uncompared.iter();
+        self.uncompared.extend(uncompared.map(|row| UncomparedEntry { recording: facts.file.clone(), row: *row }));
         for outcome in std::iter::once(*a).chain(*rivals) {
             self.add_caveats(&facts.file, outcome);
         }
@@ -206,6 +221,29 @@ impl ComparisonReport {
         if names.is_empty() { b.to_owned() } else { distinct(names.iter().map(String::as_str)).join(" or ") + settings }
     }
 
+    /// Returns the name of A and what it is. JSON has the name alone.
+    fn describe_a(&self) -> String {
+        match self.a.strip_suffix(NEAREST) {
+            Some(rules) => describe_side("A", rules, Some("the rules nearest to the recorded kernel")),
+            None => describe_side("A", &self.a, self.description_of(&self.a)),
+        }
+    }
+
+    /// Returns the description of a policy, if it has one.
+    fn description_of(&self, policy: &str) -> Option<&'static str> {
+        self.descriptions.iter().find(|(name, _)| name == policy).map(|(_, about)| *about)
+    }
+
+    /// Returns the name of B and what it is.
+    fn describe_b(&self, b: &str) -> String {
+        describe_side("B", &self.whole_name(b), self.description_of(policy_of(b)))
+    }
+
+    /// Adds a description of a policy in a few words, if there is one.
+    pub fn describe(&mut self, policy: &str, about: Option<&'static str>) {
+        self.descriptions.extend(about.map(|about| (policy.to_owned(), about)));
+    }
+
     /// Adds the explanation of a policy, with a reference for further reading.
     pub fn explain(&mut self, policy: &str, why: &str) {
         self.reading.push((policy.to_owned(), why.to_owned()));
@@ -228,22 +266,20 @@ impl ComparisonReport {
             .map(|comparison| comparison.metrics.with_case(&self.short(&comparison.recording)))
             .collect();
         let groups = verdict::group_by_cause(&rows, self.margin, self.confidence);
-        let mut sentences = verdict::sentences(&self.whole_name(b), &groups, rows.len());
+        let mut sentences = verdict::sentences(&groups, rows.len());
         sentences.extend(self.single_replays());
-        sentences.push(self.fidelity_in_short());
         sentences.extend(self.guessed());
         let short = self.out_of_memory.iter().filter(|entry| entry.policy == b);
         sentences.extend(short.map(|OutOfMemoryEntry { recording, policy, short }| {
             format!("{}: {}", self.short(recording), short.sentence(policy))
         }));
-        let subject = [
-            format!("A: {}; B: {}", self.a, self.whole_name(b)),
-            brief::recordings(&self.recordings, |facts| self.short(&facts.file)),
-        ];
+        let fidelity = self.fidelity.iter().map(|entry| (&*entry.recording, &*entry.policy, &entry.row));
+        let cases = brief::recordings(&self.recordings, fidelity, |facts| self.short(&facts.file));
         let a = distinct(comparisons.iter().map(|comparison| comparison.a.as_str())).join(" or ");
         report::Report {
             sides: [a, b.to_owned()],
-            subject: subject.to_vec(),
+            subject: vec![self.describe_a(), self.describe_b(b)],
+            cases: Some(cases),
             verdict: sentences,
             groups,
             tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts, b)).collect(),
@@ -251,6 +287,7 @@ impl ComparisonReport {
             plots: drawings.iter().flat_map(|(plots, _)| plots).cloned().collect(),
             maps: drawings.iter().filter_map(|(_, map)| map.clone()).collect(),
             detail: self.detail,
+            next: vec![NEXT.to_owned()],
             reading: self.reading.iter().filter(|(name, _)| name == policy_of(b)).map(|(_, why)| why.clone()).collect(),
             ..report::Report::default()
         }
@@ -264,18 +301,9 @@ impl ComparisonReport {
         if called_so > 1 { file.to_owned() } else { name }
     }
 
-    /// Returns one line on the fidelity of the replays under the recorded kernel's rules.
-    fn fidelity_in_short(&self) -> String {
-        let rows = self.fidelity.iter().map(|entry| (entry.recording.as_str(), &entry.row));
-        let checks = brief::checks(&self.recordings, rows, |facts| self.short(&facts.file));
-        let mut policies = distinct(self.fidelity.iter().map(|entry| entry.policy.as_str()));
-        policies.truncate(2);
-        format!("{} against the recording, checks within bounds: {checks}.", policies.join(" and "))
-    }
-
     /// Returns a caution if some policy was replayed only once on a recording.
     fn single_replays(&self) -> Option<String> {
-        self.is_single.then(|| "one replay per policy: sensitivity to watermarks unknown.".to_owned())
+        self.is_single.then(|| "One replay per policy: sensitivity to watermarks unknown.".to_owned())
     }
 
     /// Returns a caution about recordings whose start state is partly guessed.
@@ -300,7 +328,8 @@ impl ComparisonReport {
         let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
         let policy = rows.first().map_or("", |entry| entry.policy.as_str());
         let title = format!("Fidelity of {policy} to the recorded kernel, {}", self.short(&facts.file));
-        let fidelity = tables::fidelity(title, rows.iter().map(|entry| &entry.row));
+        let uncompared = self.uncompared.iter().filter(|entry| entry.recording == facts.file).map(|entry| &entry.row);
+        let fidelity = tables::fidelity(title, rows.iter().map(|entry| &entry.row), uncompared);
         let entries = self
             .unreplayed
             .iter()
@@ -343,12 +372,6 @@ impl Document for ComparisonReport {
     fn reports(&self) -> Cow<'_, [report::Report]> {
         Cow::Borrowed(&self.verdicts)
     }
-}
-
-/// Describes a recording in one line.
-pub(crate) fn title(facts: &RecordingFacts) -> String {
-    let rows = number::count(facts.rows);
-    format!("{}: Linux {}, {}, {rows} rows", facts.file, facts.kernel_release, extent(facts))
 }
 
 #[cfg(test)]
@@ -410,14 +433,10 @@ mod tests {
     #[test]
     fn verdict_is_first_and_details_are_hidden() {
         let text = report(Detail::Differences).text(Style::PLAIN);
-        assert!(text.starts_with("A: linux-6.12; B: freehold\nbuild: "), "{text}");
-        for part in [
-            "spread over 8",
-            "freehold: better 1, worse 0, ",
-            "better: zone_lock_acquisitions -50.0 %",
-            "All rows: --all",
-            "within bounds: build 3 of 3.",
-        ] {
+        assert!(text.starts_with("A: linux-6.12\nB: freehold\n\nrecording  machine"), "{text}");
+        for part in
+            ["spread over 8", "better 1, worse 0, not judged 10\n", "All 11 rows: --all", "good: 3 of 3 in bounds"]
+        {
             assert!(text.contains(part), "no {part:?} in:\n{text}");
         }
         assert!(!text.contains("bulk allocation") && !text.contains("as recorded"), "{text}");
@@ -454,7 +473,7 @@ mod tests {
         assert_eq!(under, "freehold,on=linux-6.18 or freehold with vm.min_free_kbytes=1");
         let text = report.conclude().text(Style::PLAIN);
         let b = "freehold,on=linux-6.18 or freehold";
-        assert!(text.starts_with(&format!("A: linux-6.12; B: {b}\n")), "{text}");
+        assert!(text.starts_with(&format!("A: linux-6.12\nB: {b}\n")), "{text}");
     }
 
     #[test]

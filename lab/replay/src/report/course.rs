@@ -4,6 +4,8 @@
 use freehold_report::report::map::{Side, Stretch};
 use serde::Serialize;
 
+use super::uncompared::UncomparedRow;
+
 /// The whole course.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Course {
@@ -31,6 +33,9 @@ pub struct Course {
     /// The first request for which no page was left, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub out_of_memory: Option<OutOfMemory>,
+    /// Measures by mechanism that cannot be compared with the recorded kernel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub uncompared: Vec<UncomparedRow>,
 }
 
 /// The engine at one moment: free memory, and the counts since the start.

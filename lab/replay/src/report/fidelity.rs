@@ -1,7 +1,10 @@
 //! Fidelity measures: measures that the recorded kernel reports too, so that the engine can be compared with it.
 
 use freehold::base::Order;
+use freehold_stats::verdict::EVENTS_MIN;
 use serde::{Serialize, Serializer};
+
+use super::mechanisms::MechanismMeasure;
 
 /// A measure that is known of the recorded kernel and of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub enum FidelityMeasure {
     AllocStalls,
     /// A counter of `/proc/vmstat`.
     Vmstat(VmstatCounter),
+    /// A measure of one mechanism.
+    Mechanism(MechanismMeasure),
     /// Time that requests stalled, in microseconds.
     StallTime,
     /// Time that 99 % of the stalled requests did not exceed, in microseconds.
@@ -113,6 +118,7 @@ impl FidelityMeasure {
             .chain(Order::all().map(FidelityMeasure::FreeBlocks))
             .chain(work)
             .chain(counters)
+            .chain(MechanismMeasure::list().map(FidelityMeasure::Mechanism))
             .chain([FidelityMeasure::StallTime, FidelityMeasure::StallP99])
     }
 
@@ -137,8 +143,30 @@ impl FidelityMeasure {
             FidelityMeasure::HugePagesServed => "huge_pages_served",
             FidelityMeasure::AllocStalls => "allocstall",
             FidelityMeasure::Vmstat(counter) => counter.name(),
+            FidelityMeasure::Mechanism(measure) => measure.name(),
             FidelityMeasure::StallTime => "stall_time",
             FidelityMeasure::StallP99 => "stall_p99",
+        }
+    }
+
+    /// Returns the measure that counts the events behind this one; `None` for a measure without events of its own, such
+    /// as free pages.
+    pub(crate) fn events(self) -> Option<FidelityMeasure> {
+        match self {
+            FidelityMeasure::Failures
+            | FidelityMeasure::FallbackClaims
+            | FidelityMeasure::FallbackSteals
+            | FidelityMeasure::HugePagesServed
+            | FidelityMeasure::AllocStalls
+            | FidelityMeasure::Vmstat(VmstatCounter::CompactStall) => Some(self),
+            FidelityMeasure::Vmstat(VmstatCounter::PgscanDirect | VmstatCounter::PgstealDirect) => {
+                Some(FidelityMeasure::AllocStalls)
+            }
+            FidelityMeasure::Vmstat(VmstatCounter::CompactSuccess | VmstatCounter::CompactFail) => {
+                Some(FidelityMeasure::Vmstat(VmstatCounter::CompactStall))
+            }
+            FidelityMeasure::Mechanism(measure) => Some(FidelityMeasure::Mechanism(measure.events())),
+            _ => None,
         }
     }
 
@@ -214,6 +242,29 @@ pub struct FidelityRow {
     pub bound: Option<f64>,
     /// Whether the error is within the bound; `None` without a bound.
     pub within: Option<bool>,
+    /// Number of events behind the recorded and the replayed value; `None` if the measure has no events of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<[f64; 2]>,
+    /// Label of a row whose error means nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<FidelityLabel>,
+}
+
+/// Label of a fidelity row whose error means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FidelityLabel {
+    /// Both the recorded kernel and the replay have fewer events than [`EVENTS_MIN`].
+    TooFewEvents,
+}
+
+impl FidelityLabel {
+    /// Returns the text of the label.
+    pub fn text(self) -> &'static str {
+        match self {
+            FidelityLabel::TooFewEvents => "too few events",
+        }
+    }
 }
 
 impl FidelityRow {
@@ -221,7 +272,14 @@ impl FidelityRow {
     pub fn new(measure: FidelityMeasure, recorded: f64, replayed: f64, bound: Option<f64>) -> FidelityRow {
         let relative_error = relative_error(recorded, replayed);
         let within = bound.map(|bound| relative_error.is_some_and(|error| error.abs() <= bound));
-        FidelityRow { measure, recorded, replayed, relative_error, bound, within }
+        FidelityRow { measure, recorded, replayed, relative_error, bound, within, events: None, label: None }
+    }
+
+    /// Sets the number of events behind the recorded and the replayed value.
+    #[must_use]
+    pub fn with_events(self, events: Option<[f64; 2]>) -> FidelityRow {
+        let is_few = events.is_some_and(|events| events.into_iter().all(|count| count < EVENTS_MIN));
+        FidelityRow { events, label: is_few.then_some(FidelityLabel::TooFewEvents), ..self }
     }
 }
 
@@ -239,6 +297,26 @@ pub(super) fn relative_error(recorded: f64, replayed: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_events_on_both_sides_are_labelled() {
+        let row = FidelityRow::new(FidelityMeasure::AllocStalls, 4.0, 19.0, None);
+        for (events, label) in [
+            (None, None),
+            (Some([4.0, 19.0]), Some(FidelityLabel::TooFewEvents)),
+            (Some([4.0, 20.0]), None),
+            (Some([20.0, 0.0]), None),
+        ] {
+            assert_eq!(row.with_events(events).label, label, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn events_behind_a_listed_measure_are_listed() {
+        for events in FidelityMeasure::list().filter_map(FidelityMeasure::events) {
+            assert_eq!((events.events(), FidelityMeasure::parse(events.name())), (Some(events), Some(events)));
+        }
+    }
 
     #[test]
     fn measure_names_are_unique() {

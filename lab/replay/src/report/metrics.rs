@@ -11,11 +11,13 @@
 
 use freehold_report::number::Quantity;
 use freehold_stats::verdict::Direction;
+use freehold_trace::mechanism::{ReclaimClass, RequestClass};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::fidelity::FidelityMeasure::{self, Vmstat};
+use super::fidelity::FidelityMeasure::{self, Mechanism, Vmstat};
 use super::fidelity::VmstatCounter;
+use super::mechanisms::MechanismMeasure;
 
 /// Metrics of a replay. Their order is that of the tables and of the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +62,22 @@ pub enum Metric {
     CompactScanned,
     /// Pages that compaction moved.
     PagesMigrated,
+    /// Direct reclaims for orders above 3 that scanned nothing, since every zone was ready for compaction.
+    AllocStallsReady,
+    /// Other direct reclaims for orders above 3.
+    AllocStallsCostly,
+    /// Direct reclaims for orders 0 to 3.
+    AllocStallsSmall,
+    /// Pages that direct reclaims for orders above 3 scanned.
+    PagesScannedCostly,
+    /// Pages that direct reclaims for orders 0 to 3 scanned.
+    PagesScannedSmall,
+    /// Failed requests that may not reclaim.
+    FailedNoReclaim,
+    /// Failed first requests of faults for a huge page.
+    FailedHugeFirst,
+    /// Failed second requests of faults for a huge page.
+    FailedHugeSecond,
 }
 
 /// Common cause of differences in several metrics.
@@ -99,7 +117,7 @@ pub type FidelitySum = &'static [FidelityMeasure];
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 20] = [
+    pub const ALL: [Metric; 28] = [
         Metric::ZoneLockAcquisitions,
         Metric::PagesPerZoneLock,
         Metric::PcpRefills,
@@ -120,6 +138,14 @@ impl Metric {
         Metric::CompactSuccess,
         Metric::CompactScanned,
         Metric::PagesMigrated,
+        Metric::AllocStallsReady,
+        Metric::AllocStallsCostly,
+        Metric::AllocStallsSmall,
+        Metric::PagesScannedCostly,
+        Metric::PagesScannedSmall,
+        Metric::FailedNoReclaim,
+        Metric::FailedHugeFirst,
+        Metric::FailedHugeSecond,
     ];
 
     /// Returns the name of the metric in tables and JSON.
@@ -145,6 +171,48 @@ impl Metric {
             Metric::CompactSuccess => "compact_success_share",
             Metric::CompactScanned => "compact_scanned",
             Metric::PagesMigrated => "pgmigrate_success",
+            Metric::AllocStallsReady => "allocstall_costly_ready",
+            Metric::AllocStallsCostly => "allocstall_costly",
+            Metric::AllocStallsSmall => "allocstall_small",
+            Metric::PagesScannedCostly => "pgscan_costly",
+            Metric::PagesScannedSmall => "pgscan_small",
+            Metric::FailedNoReclaim => "failures_no_reclaim",
+            Metric::FailedHugeFirst => "failures_huge_first",
+            Metric::FailedHugeSecond => "failures_huge_second",
+        }
+    }
+
+    /// Returns the title of the metric for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Metric::ZoneLockAcquisitions => "zone locks taken",
+            Metric::PagesPerZoneLock => "pages per zone lock",
+            Metric::PcpRefills => "pcp refills",
+            Metric::PcpDrains => "pcp drains",
+            Metric::FailedAllocations => "failed allocations",
+            Metric::UnusableFreeIndexOrder9 => "unusable free index",
+            Metric::FreePageblocks => "free pageblocks",
+            Metric::HighatomicPageblocks => "highatomic pageblocks",
+            Metric::FallbackClaims => "fallback claims",
+            Metric::FallbackSteals => "fallback steals",
+            Metric::CrossCpuFrees => "frees on another CPU",
+            Metric::HugePagesServed => "huge pages served",
+            Metric::AllocStalls => "direct reclaims",
+            Metric::StallTime => "stall time",
+            Metric::PagesScanned => "pages scanned",
+            Metric::PagesReclaimed => "pages reclaimed",
+            Metric::CompactStalls => "direct compactions",
+            Metric::CompactSuccess => "compaction success",
+            Metric::CompactScanned => "compaction scans",
+            Metric::PagesMigrated => "pages migrated",
+            Metric::AllocStallsReady => "reclaims, no scan",
+            Metric::AllocStallsCostly => "reclaims, order 4 up",
+            Metric::AllocStallsSmall => "reclaims, order 0-3",
+            Metric::PagesScannedCostly => "scanned, order 4 up",
+            Metric::PagesScannedSmall => "scanned, order 0-3",
+            Metric::FailedNoReclaim => "failed, no reclaim",
+            Metric::FailedHugeFirst => "failed, first huge",
+            Metric::FailedHugeSecond => "failed, second huge",
         }
     }
 
@@ -160,14 +228,25 @@ impl Metric {
             Metric::PagesPerZoneLock => "pages",
             Metric::PcpRefills => "refills",
             Metric::PcpDrains => "drains",
-            Metric::FailedAllocations | Metric::HugePagesServed | Metric::AllocStalls | Metric::CompactStalls => {
-                "requests"
-            }
+            Metric::FailedAllocations
+            | Metric::HugePagesServed
+            | Metric::AllocStalls
+            | Metric::CompactStalls
+            | Metric::AllocStallsReady
+            | Metric::AllocStallsCostly
+            | Metric::AllocStallsSmall
+            | Metric::FailedNoReclaim
+            | Metric::FailedHugeFirst
+            | Metric::FailedHugeSecond => "requests",
             Metric::UnusableFreeIndexOrder9 | Metric::CompactSuccess => "share",
             Metric::FreePageblocks | Metric::HighatomicPageblocks => "pageblocks",
             Metric::FallbackClaims | Metric::FallbackSteals => "fallbacks",
             Metric::CrossCpuFrees => "frees",
-            Metric::PagesScanned | Metric::PagesReclaimed | Metric::PagesMigrated => "pages",
+            Metric::PagesScanned
+            | Metric::PagesReclaimed
+            | Metric::PagesMigrated
+            | Metric::PagesScannedCostly
+            | Metric::PagesScannedSmall => "pages",
             Metric::StallTime => "microseconds",
             Metric::CompactScanned => "frames",
         }
@@ -191,8 +270,8 @@ impl Metric {
             | Metric::FreePageblocks
             | Metric::FallbackClaims
             | Metric::FallbackSteals => Cause::Fragmentation,
-            Metric::HugePagesServed => Cause::HugePages,
-            Metric::FailedAllocations | Metric::HighatomicPageblocks => Cause::Failures,
+            Metric::HugePagesServed | Metric::FailedHugeFirst | Metric::FailedHugeSecond => Cause::HugePages,
+            Metric::FailedAllocations | Metric::HighatomicPageblocks | Metric::FailedNoReclaim => Cause::Failures,
             Metric::AllocStalls
             | Metric::StallTime
             | Metric::PagesScanned
@@ -200,7 +279,12 @@ impl Metric {
             | Metric::CompactStalls
             | Metric::CompactSuccess
             | Metric::CompactScanned
-            | Metric::PagesMigrated => Cause::ReclaimAndCompaction,
+            | Metric::PagesMigrated
+            | Metric::AllocStallsReady
+            | Metric::AllocStallsCostly
+            | Metric::AllocStallsSmall
+            | Metric::PagesScannedCostly
+            | Metric::PagesScannedSmall => Cause::ReclaimAndCompaction,
         }
     }
 
@@ -234,6 +318,14 @@ impl Metric {
                 &[&[Vmstat(VmstatCounter::CompactMigrateScanned), Vmstat(VmstatCounter::CompactFreeScanned)]]
             }
             Metric::PagesMigrated => &[&[Vmstat(VmstatCounter::PgmigrateSuccess)]],
+            Metric::AllocStallsReady => &[&[Mechanism(MechanismMeasure::DirectReclaims(ReclaimClass::CostlyReady))]],
+            Metric::AllocStallsCostly => &[&[Mechanism(MechanismMeasure::DirectReclaims(ReclaimClass::Costly))]],
+            Metric::AllocStallsSmall => &[&[Mechanism(MechanismMeasure::DirectReclaims(ReclaimClass::Small))]],
+            Metric::PagesScannedCostly => &[&[Mechanism(MechanismMeasure::PagesScanned(ReclaimClass::Costly))]],
+            Metric::PagesScannedSmall => &[&[Mechanism(MechanismMeasure::PagesScanned(ReclaimClass::Small))]],
+            Metric::FailedNoReclaim => &[&[Mechanism(MechanismMeasure::Failures(RequestClass::NoReclaim))]],
+            Metric::FailedHugeFirst => &[&[Mechanism(MechanismMeasure::Failures(RequestClass::HugeFirst))]],
+            Metric::FailedHugeSecond => &[&[Mechanism(MechanismMeasure::Failures(RequestClass::HugeSecond))]],
         }
     }
 
@@ -253,7 +345,7 @@ impl Metric {
     ///
     /// Some metrics have none. More pages per hold mean fewer holds but longer ones. The reserve is a price paid for
     /// atomic requests. The workload decides on which CPU a block is freed. Pages that are reclaimed or moved are both
-    /// a result and a cost.
+    /// a result and a cost. A direct reclaim that ends at once costs nothing.
     pub fn direction(self) -> Direction {
         match self {
             Metric::ZoneLockAcquisitions
@@ -267,13 +359,21 @@ impl Metric {
             | Metric::StallTime
             | Metric::PagesScanned
             | Metric::CompactStalls
-            | Metric::CompactScanned => Direction::Lower,
+            | Metric::CompactScanned
+            | Metric::AllocStallsCostly
+            | Metric::AllocStallsSmall
+            | Metric::PagesScannedCostly
+            | Metric::PagesScannedSmall
+            | Metric::FailedNoReclaim
+            | Metric::FailedHugeFirst
+            | Metric::FailedHugeSecond => Direction::Lower,
             Metric::FreePageblocks | Metric::HugePagesServed | Metric::CompactSuccess => Direction::Higher,
             Metric::PagesPerZoneLock
             | Metric::HighatomicPageblocks
             | Metric::CrossCpuFrees
             | Metric::PagesReclaimed
-            | Metric::PagesMigrated => Direction::Neutral,
+            | Metric::PagesMigrated
+            | Metric::AllocStallsReady => Direction::Neutral,
         }
     }
 }
@@ -324,6 +424,8 @@ impl Metrics {
             Metric::PagesPerZoneLock => &[Metric::ZoneLockAcquisitions],
             Metric::CompactSuccess => &[Metric::CompactStalls],
             Metric::StallTime => &[Metric::AllocStalls, Metric::CompactStalls],
+            Metric::PagesScannedCostly => &[Metric::AllocStallsCostly],
+            Metric::PagesScannedSmall => &[Metric::AllocStallsSmall],
             count => return self.get(count).map(Quantity::value),
         };
         counted.iter().filter_map(|metric| Some(self.get(*metric)?.value())).reduce(|sum, count| sum + count)

@@ -17,7 +17,7 @@
 //! change above the margin. All other rows are sensitive to watermarks.
 
 use freehold_report::number::Quantity;
-use freehold_report::report::Row;
+use freehold_report::report::{Row, UnjudgedReason};
 use freehold_stats::verdict::{Change, Evidence, SHARE_MARGIN, Verdict, judge as judge_evidence, relative_change};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -139,19 +139,22 @@ fn judge_metric(
     let [a, b] = outcomes.map(|outcome| ReplayValues::collect(outcome, metric));
     let reproduction = Reproduction::assess(metric, fidelity);
     let change = a.median().zip(b.median()).and_then(|(a, b)| relative_change(a.value(), b.value()));
-    let verdict = match judged_change(metric, &a, &b) {
-        None => Verdict::NotJudged,
-        Some(change) => judge_evidence(&Evidence {
-            change,
-            direction: metric.direction(),
-            margin,
-            is_reproduced: reproduction == Reproduction::Near,
-            events: outcomes.iter().filter_map(|outcome| outcome.metrics.events(metric)).reduce(f64::max),
-        }),
+    let (verdict, unjudged) = match judged_change(metric, &a, &b) {
+        None => (Verdict::NotJudged, Some(UnjudgedReason::NoValue)),
+        Some(change) => {
+            let evidence = Evidence {
+                change,
+                direction: metric.direction(),
+                margin,
+                is_reproduced: reproduction == Reproduction::Near,
+                events: outcomes.iter().filter_map(|outcome| outcome.metrics.events(metric)).reduce(f64::max),
+            };
+            (judge_evidence(&evidence), reproduction.unjudged_reason())
+        }
     };
     let (case, replay_error) = (case.to_owned(), reproduction.error());
     let (a_range, b_range, interval) = (a.range(), b.range(), None);
-    Row { case, a: a.median(), b: b.median(), a_range, b_range, change, interval, verdict, replay_error }
+    Row { case, a: a.median(), b: b.median(), a_range, b_range, change, interval, verdict, replay_error, unjudged }
 }
 
 /// Returns the change to judge, with its sensitivity to watermarks; `None` if a side was not measured. Where A and B
@@ -209,8 +212,10 @@ enum Reproduction {
     Near,
     /// The relative error is beyond the bound.
     Far(f64),
-    /// The recording lacks the number, or only the recorded number is zero.
-    Unknown,
+    /// The recorded number is zero, and the replayed number is not.
+    NoneRecorded,
+    /// The recording lacks the number.
+    NotRecorded,
 }
 
 impl Reproduction {
@@ -218,21 +223,33 @@ impl Reproduction {
         if let Reproduction::Far(error) = self { Some(error) } else { None }
     }
 
+    /// Returns the reason why the metric is not judged; `None` if the replay reproduces it.
+    fn unjudged_reason(self) -> Option<UnjudgedReason> {
+        match self {
+            Reproduction::Near => None,
+            Reproduction::Far(_) => Some(UnjudgedReason::ReplayError),
+            Reproduction::NoneRecorded => Some(UnjudgedReason::NoneRecorded),
+            Reproduction::NotRecorded => Some(UnjudgedReason::NotRecorded),
+        }
+    }
+
     /// Returns the worst reproduction among the fidelity sums of `metric`. Sums that the recording lacks are skipped if
     /// it has another one.
     fn assess(metric: Metric, fidelity: &[FidelityRow]) -> Reproduction {
         let assessed = known_sums(metric, fidelity).map(|sum| Reproduction::assess_sum(sum, fidelity));
-        let unknown = if metric.is_recorded() { Reproduction::Near } else { Reproduction::Unknown };
+        let unknown = if metric.is_recorded() { Reproduction::Near } else { Reproduction::NotRecorded };
         assessed.max_by(|a, b| a.size().total_cmp(&b.size())).unwrap_or(unknown)
     }
 
     fn assess_sum(sum: FidelitySum, fidelity: &[FidelityRow]) -> Reproduction {
         let bounds = fidelity.iter().filter(|row| sum.contains(&row.measure)).filter_map(|row| row.bound);
         let bound = bounds.reduce(f64::max).unwrap_or(NEAR);
+        let is_recorded = sum.iter().all(|measure| fidelity.iter().any(|row| row.measure == *measure));
         match sum_error(sum, fidelity) {
             Some(error) if error.abs() <= bound => Reproduction::Near,
             Some(error) => Reproduction::Far(error),
-            None => Reproduction::Unknown,
+            None if is_recorded => Reproduction::NoneRecorded,
+            None => Reproduction::NotRecorded,
         }
     }
 
@@ -240,7 +257,7 @@ impl Reproduction {
         match self {
             Reproduction::Near => 0.0,
             Reproduction::Far(error) => error.abs(),
-            Reproduction::Unknown => f64::INFINITY,
+            Reproduction::NoneRecorded | Reproduction::NotRecorded => f64::INFINITY,
         }
     }
 }
@@ -273,7 +290,7 @@ mod tests {
     #[test]
     fn fewer_lock_acquisitions_are_better() {
         let row = judge_counts(Metric::ZoneLockAcquisitions, 200, 100);
-        assert_eq!((row.verdict, row.change), (Verdict::Better, Some(-0.5)));
+        assert_eq!((row.verdict, row.change, row.unjudged), (Verdict::Better, Some(-0.5), None));
         assert_eq!(judge_counts(Metric::ZoneLockAcquisitions, 100, 200).verdict, Verdict::Worse);
     }
 
@@ -328,11 +345,18 @@ mod tests {
     fn unreproduced_metric_is_not_judged() {
         let row = judge_against(Metric::AllocStalls, 100, 50, 1000.0);
         assert_eq!((row.verdict, row.replay_error), (Verdict::NotJudged, Some(-0.9)));
+        assert_eq!(row.unjudged, Some(UnjudgedReason::ReplayError));
         let row = judge_against(Metric::AllocStalls, 100, 50, 0.0);
         assert_eq!((row.verdict, row.replay_error), (Verdict::NotJudged, None), "none was recorded, and some replayed");
-        let [a, b] = [Metrics::new().with_count(Metric::AllocStalls, 3), Metrics::new()].map(outcome);
-        let rows = judge("x", &a, &b, &[], 0.02);
-        assert_eq!(rows.get(Metric::AllocStalls).unwrap().verdict, Verdict::NotJudged, "nothing was recorded");
+        assert_eq!(row.unjudged, Some(UnjudgedReason::NoneRecorded));
+        for (b, reason) in [
+            (Metrics::new().with_count(Metric::AllocStalls, 3), UnjudgedReason::NotRecorded),
+            (Metrics::new(), UnjudgedReason::NoValue),
+        ] {
+            let [a, b] = [Metrics::new().with_count(Metric::AllocStalls, 3), b].map(outcome);
+            let row = judge("x", &a, &b, &[], 0.02).get(Metric::AllocStalls).unwrap().clone();
+            assert_eq!((row.verdict, row.unjudged), (Verdict::NotJudged, Some(reason)));
+        }
     }
 
     #[test]

@@ -3,15 +3,17 @@
 use std::borrow::Cow;
 
 use freehold_report::formats::Document;
-use freehold_report::report::{Caveats, Column, Report, Table, Value};
+use freehold_report::number::change;
+use freehold_report::report::{Caveats, Column, Detail, Report, Row, Table, Value};
+use freehold_stats::verdict::Verdict;
 use freehold_trace::recording::{RecordingFacts, name_of};
 use serde::Serialize;
 
-use super::comparison::title;
+use super::brief;
 use super::course::{StallTimes, Stalls};
 use super::outcome::ReplayOutcome;
-use super::tables;
 use super::view::{CourseView, PolicyCourse};
+use super::{rows, tables};
 
 /// The whole document. Its JSON is that of [`ReplayOutcome`], preceded by the recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,21 +26,40 @@ pub struct ReplayReport {
     /// Results of the replay.
     #[serde(flatten)]
     pub outcome: ReplayOutcome,
+    /// Detail of the output at a terminal.
+    #[serde(skip)]
+    pub detail: Detail,
 }
+
+/// Options to try next.
+const NEXT: &str = "All rows, and every check against the kernel: --all. Another policy: freehold compare.";
 
 impl ReplayReport {
     fn under(&self) -> String {
-        let policy = format!("Policy {}", self.outcome.policy);
+        let policy = format!("Policy: {}", self.outcome.policy);
         if self.settings.is_empty() { policy } else { format!("{policy}, with {}", self.settings.join(", ")) }
     }
 
+    /// Returns the metrics, each with the largest error of its checks against the recorded kernel. A metric of zero that
+    /// the kernel does not contradict is left out on the first screen.
     fn metrics(&self) -> Table {
-        let columns = vec![Column::words("metric"), Column::words("unit"), Column::numbers("value")];
-        let metrics = &self.outcome.metrics;
-        let rows = metrics.reported().map(|metric| {
-            let value = metrics.get(metric).map_or(Value::None, Value::Number);
-            vec![Value::text(metric.name()), Value::Faint(metric.unit().to_owned()), value]
-        });
+        let columns = vec![
+            Column::words("measure"),
+            Column::words("unit"),
+            Column::numbers("value"),
+            Column::words("error of its checks against the kernel"),
+        ];
+        let compared = rows::as_recorded(&self.outcome);
+        let rows =
+            compared.iter().filter(|(_, row)| self.detail == Detail::All || is_news(row)).map(|(metric, row)| {
+                let difference = match (row.unjudged, row.replay_error) {
+                    (Some(_), Some(error)) => Value::Judged(change(Some(error)), Verdict::Worse),
+                    (Some(reason), None) => Value::Faint(reason.text().to_owned()),
+                    (None, _) => Value::text("within bounds"),
+                };
+                let value = row.a.map_or(Value::None, Value::Number);
+                vec![Value::text(metric.title()), Value::Faint(metric.unit().to_owned()), value, difference]
+            });
         Table::new("", columns, rows)
     }
 
@@ -52,33 +73,56 @@ impl ReplayReport {
 impl Document for ReplayReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let outcome = &self.outcome;
-        let fidelity = tables::fidelity("Difference from the recorded kernel".to_owned(), outcome.fidelity.iter());
-        let mut tables =
-            vec![self.metrics(), fidelity, tables::divergence(&outcome.course.divergence), self.unreplayed()];
-        tables.insert(2, tables::failures(&outcome.course.failures));
-        tables.insert(3, tables::decisions(&outcome.course.decisions));
-        tables.retain(|table| !table.rows.is_empty());
+        let title = "Difference from the recorded kernel".to_owned();
+        let fidelity = tables::fidelity(title, outcome.fidelity.iter(), outcome.course.uncompared.iter());
+        let mut tables = vec![
+            fidelity,
+            tables::failures(&outcome.course.failures),
+            tables::divergence(&outcome.course.divergence),
+            self.unreplayed(),
+        ];
+        let mut answers = vec![self.metrics(), tables::decisions(&outcome.course.decisions)];
+        for tables in [&mut tables, &mut answers] {
+            tables.retain(|table| !table.rows.is_empty());
+        }
         let short = outcome.course.out_of_memory.as_ref().map(|short| {
             format!(
-                "{} The recorded kernel allocated them. Under its own rules, this is an error of the replay.",
+                "{} The recorded kernel allocated them. If the policy has the recorded kernel's rules, this is an \
+                 error of the replay.",
                 short.sentence(&outcome.policy)
             )
+        });
+        let guessed = (!self.recording.guesses.is_empty()).then(|| {
+            "Imported; the state of memory at the start is partly guessed, see `Assumptions` (--all).".to_owned()
         });
         let side = [PolicyCourse { name: &outcome.policy, course: &outcome.course }];
         let recording = name_of(&self.recording.file);
         let view = CourseView { recording: &recording, sides: &side };
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {
-            subject: vec![title(&self.recording), self.under()],
+            subject: vec![self.under()],
+            cases: Some(brief::recordings(
+                std::slice::from_ref(&self.recording),
+                outcome.fidelity.iter().map(|row| (&*self.recording.file, &*outcome.policy, row)),
+                |facts| facts.file.clone(),
+            )),
+            answers,
             tables,
             plots: view.plots(),
             maps: view.map().into_iter().collect(),
             caveats: vec![Caveats { title: "Assumptions".into(), sentences: outcome.assumptions.clone() }],
-            verdict: short.into_iter().collect(),
+            verdict: short.into_iter().chain(guessed).collect(),
+            next: vec![NEXT.to_owned()],
+            detail: self.detail,
             reading: exact.into_iter().chain(outcome.course.stalls.as_ref().and_then(describe_stalls)).collect(),
             ..Report::default()
         }])
     }
+}
+
+/// Returns whether a value is not zero, or differs from the recorded kernel's.
+fn is_news(row: &Row) -> bool {
+    row.replay_error.is_some() || row.a.is_some_and(|value| value.value() != 0.0)
 }
 
 /// Describes the stall times of requests and the delay of the work; `None` if no request stalled.

@@ -5,12 +5,18 @@ use freehold_report::report::{Column, Table, Value};
 
 use super::course::{Decision, Divergence, FailureCount, Fate, Pair};
 use super::fidelity::FidelityRow;
+use super::uncompared::UncomparedRow;
 
-/// Returns the table of the engine's and the recorded kernel's values.
-pub(crate) fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
+/// Returns the table of the engine's and the recorded kernel's values. Measures that cannot be compared come last.
+pub(crate) fn fidelity<'a>(
+    title: String,
+    rows: impl Iterator<Item = &'a FidelityRow>,
+    uncompared: impl Iterator<Item = &'a UncomparedRow>,
+) -> Table {
     let numbers = ["recorded", "replayed", "error", "bound"].map(Column::numbers);
-    let columns = [vec![Column::words("fidelity")], numbers.to_vec(), vec![Column::words("within")]].concat();
-    Table::new(title, columns, rows.map(row))
+    let words = ["within", "events", "label"].map(Column::words);
+    let columns = [vec![Column::words("fidelity")], numbers.to_vec(), words.to_vec()].concat();
+    Table::new(title, columns, rows.map(row).chain(uncompared.map(uncompared_row)))
 }
 
 fn row(row: &FidelityRow) -> Vec<Value> {
@@ -21,7 +27,17 @@ fn row(row: &FidelityRow) -> Vec<Value> {
         row.relative_error.map_or(Value::None, Value::Change),
         row.bound.map_or(Value::None, Value::Share),
         row.within.map_or(Value::None, Value::Is),
+        row.events.map_or(Value::None, |[recorded, replayed]| Value::text(format!("{recorded} / {replayed}"))),
+        row.label.map_or(Value::None, |label| Value::text(label.text())),
     ]
+}
+
+fn uncompared_row(row: &UncomparedRow) -> Vec<Value> {
+    let [recorded, replayed] =
+        [row.recorded, row.replayed].map(|value| value.map_or(Value::None, |value| Value::Number(bare(value))));
+    let none = [const { Value::None }; 4];
+    [vec![Value::text(row.measure.name()), recorded, replayed], none.to_vec(), vec![Value::text(row.reason.label())]]
+        .concat()
 }
 
 /// Returns a number without decimals if it is whole, as in most rows.

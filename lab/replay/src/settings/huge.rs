@@ -2,23 +2,23 @@
 //!
 //! The setting and the madvise state of the area decide the flags of a request. A fault that may wait makes two
 //! requests: the first only on its own node and without retries, the second on any node. khugepaged has its own
-//! setting. It also uses one node only, but with retries, so the flags distinguish the three kinds of requests.
+//! setting. It also uses one node only, but with retries, so the flags distinguish the three kinds of requests. Reads
+//! of the page cache make one request, without these flags.
 //!
 //! linux: mm/huge_memory.c:vma_thp_gfp_mask, mm/mempolicy.c:alloc_pages_mpol_noprof, mm/khugepaged.c:alloc_charge_folio
 
 use freehold::base::{Gfp, Order};
 use freehold_trace::facts::Facts;
 
-use super::DEFRAG;
-
-/// Values of the setting, in the order of [`Defrag`].
-pub(crate) const WORDS: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", "never"];
+use super::super::HUGE;
+use super::chosen;
+use super::table::{DEFRAG, DEFRAG_WORDS};
 
 /// Assumption that is reported if the setting changes.
 pub(crate) const ASSUMPTION: &str = "The recording does not show whether a request for a huge page came from a \
     madvised area. If the recorded setting treats madvised areas differently, the requests that could wait came from \
-    them; if it treats all areas alike, no area was madvised. Requests that only the other setting would have made are \
-    missing: a fault that may wait under it makes one request.";
+    them; if it treats all areas alike, no area was madvised. A fault that waits only under the other setting makes its \
+    second request too.";
 
 /// The setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,14 @@ enum Defrag {
     Never,
 }
 
+/// All values, in the order of [`DEFRAG_WORDS`].
 const ALL: [Defrag; 5] = [Defrag::Always, Defrag::Defer, Defrag::DeferOrMadvise, Defrag::Madvise, Defrag::Never];
 
 /// Flags that the setting decides.
 const WAITING: Gfp = Gfp::DIRECT_RECLAIM.union(Gfp::KSWAPD_RECLAIM);
+
+/// Flags that distinguish the first of two requests from the second.
+const FIRST: Gfp = Gfp::THISNODE.union(Gfp::NORETRY);
 
 /// Whether a program requested huge pages for an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,27 +51,22 @@ enum Area {
     Other,
 }
 
-/// Returns the chosen value; `None` if it is not recorded or not known. The recorded text is either the kernel's list,
-/// `always defer [madvise] never`, or a single value, `madvise`.
-pub(crate) fn chosen(facts: &Facts) -> Option<&'static str> {
-    let text = facts.settings.get(DEFRAG)?;
-    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word);
-    WORDS.into_iter().find(|word| *word == chosen)
-}
-
 /// Translation of requests for huge pages from the recorded setting to another one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugeRequests {
     /// The recorded setting and the other one, if they differ.
     change: Option<(Defrag, Defrag)>,
+    /// The setting of the replay, if it is known.
+    now: Option<Defrag>,
 }
 
 impl HugeRequests {
     /// Returns the translation from one machine's setting to another's. It changes nothing if either setting is not
     /// known.
     pub(crate) fn between(recorded: &Facts, facts: &Facts) -> HugeRequests {
-        let change = Option::zip(Defrag::from_facts(recorded), Defrag::from_facts(facts));
-        HugeRequests { change: change.filter(|(before, after)| before != after) }
+        let [before, now] = [recorded, facts].map(Defrag::from_facts);
+        let change = Option::zip(before, now).filter(|(before, after)| before != after);
+        HugeRequests { change, now }
     }
 
     /// Returns the flags of a recorded request under the new setting.
@@ -77,6 +76,23 @@ impl HugeRequests {
             Some((before, after)) if is_fault(gfp, order) => after.flags(gfp, before.area(gfp)),
             _ => gfp,
         }
+    }
+
+    /// Returns the flags of the second request that a fault makes after the first was refused: any node, with reclaim.
+    /// `gfp` are the recorded flags of the first request, which gives up early and stays on one node. Returns `None`
+    /// for all other requests, and for faults that may not wait under the new setting, which make no second request.
+    ///
+    /// The flags of a first request do not show whether its area was madvised. Under `always` it is taken not to be,
+    /// and then the second request does not retry either, unless the recorded setting lets only madvised areas wait.
+    /// linux: mm/mempolicy.c:alloc_pages_mpol_noprof, mm/huge_memory.c:vma_thp_gfp_mask
+    pub(crate) fn second_request(&self, gfp: Gfp, order: Order) -> Option<Gfp> {
+        let first = self.adjust(gfp, order);
+        let is_first = order.get() == HUGE && is_fault(gfp, order) && first.contains(FIRST | Gfp::DIRECT_RECLAIM);
+        let before = self.change.map_or(self.now, |(before, _)| Some(before));
+        let is_madvised = before.is_some_and(|before| before.area(gfp) == Area::Madvised);
+        let gives_up_early = self.now == Some(Defrag::Always) && !is_madvised;
+        let retry = if gives_up_early { Gfp::NORETRY } else { Gfp::empty() };
+        is_first.then_some((first - FIRST) | retry)
     }
 }
 
@@ -88,8 +104,8 @@ fn is_fault(gfp: Gfp, order: Order) -> bool {
 
 impl Defrag {
     fn from_facts(facts: &Facts) -> Option<Defrag> {
-        let chosen = chosen(facts)?;
-        WORDS.iter().position(|word| *word == chosen).map(|at| ALL[at])
+        let chosen = chosen(facts.settings.get(DEFRAG)?);
+        DEFRAG_WORDS.iter().position(|word| *word == chosen).map(|at| ALL[at])
     }
 
     /// Infers the area of a request under this setting, as far as its flags show it.
@@ -120,10 +136,10 @@ impl Defrag {
 mod tests {
     use super::*;
 
-    const HUGE: Order = Order::new(9);
+    const ORDER: Order = Order::new(9);
     /// Flags that all these requests have.
     const LIGHT: u32 = 0x1c_20ca;
-    const FIRST: u32 = 0x20_0000 | 0x1_0000;
+    const FIRST: u32 = 0x21_0000;
 
     fn facts_with(text: &str) -> Facts {
         let mut facts = Facts::default();
@@ -132,7 +148,7 @@ mod tests {
     }
 
     fn adjusted(recorded: &str, now: &str, bits: u32) -> u32 {
-        HugeRequests::between(&facts_with(recorded), &facts_with(now)).adjust(Gfp::from_bits_retain(bits), HUGE).bits()
+        HugeRequests::between(&facts_with(recorded), &facts_with(now)).adjust(Gfp::from_bits_retain(bits), ORDER).bits()
     }
 
     #[test]
@@ -147,6 +163,38 @@ mod tests {
         assert_eq!(adjusted("always", "defer+madvise", LIGHT | 0x400), LIGHT | 0x400);
         assert_eq!(adjusted("always", "defer+madvise", LIGHT | 0x1_0400), LIGHT | 0x800);
         assert_eq!(adjusted("defer", "madvise", LIGHT | 0x800), LIGHT);
+    }
+
+    fn second(recorded: &str, now: &str, bits: u32, order: u8) -> Option<u32> {
+        let requests = HugeRequests::between(&facts_with(recorded), &facts_with(now));
+        requests.second_request(Gfp::from_bits_retain(bits), Order::new(order)).map(|gfp| gfp.bits())
+    }
+
+    #[test]
+    fn second_request_may_use_any_node() {
+        let waits = LIGHT | FIRST | 0x400;
+        assert_eq!(second("madvise", "madvise", waits, 9), Some(LIGHT | 0x400));
+        assert_eq!(second("?", "?", waits, 9), Some(LIGHT | 0x400));
+        assert_eq!(second("always", "always", waits, 9), Some(LIGHT | 0x1_0400), "not known to be madvised");
+        assert_eq!(second("madvise", "always", waits, 9), Some(LIGHT | 0x400), "madvised");
+        assert_eq!(second("madvise", "always", LIGHT | FIRST, 9), Some(LIGHT | 0x1_0400), "it waits now");
+        assert_eq!(second("madvise", "never", waits, 9), None, "it does not wait now");
+    }
+
+    #[test]
+    fn other_requests_have_no_second_request() {
+        let khugepaged = LIGHT | 0x20_0400;
+        let readahead = 0x15_2c4a;
+        for (bits, order) in [
+            (LIGHT | FIRST, 9),
+            (LIGHT | 0x400, 9),
+            (LIGHT | 0x1_0400, 9),
+            (khugepaged, 9),
+            (readahead, 9),
+            (LIGHT | FIRST | 0x400, 4),
+        ] {
+            assert_eq!(second("madvise", "madvise", bits, order), None, "{bits:#x}");
+        }
     }
 
     #[test]

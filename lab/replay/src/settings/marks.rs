@@ -1,4 +1,4 @@
-//! Watermarks and per-CPU lists of a machine whose settings were changed, by the engine's own rules.
+//! Watermarks, lowmem reserves and per-CPU lists of a machine whose settings were changed, by the engine's own rules.
 //!
 //! The kernel computes watermarks when a setting is written, from all memory that its zones manage at that time. The
 //! watermarks of a machine on which no setting was written may differ by a few pages, since they were computed before
@@ -10,10 +10,10 @@ use freehold::policy::pcp::{self, Limits};
 use freehold::policy::watermark::{self, Watermarks};
 use freehold_trace::facts::{Facts, PcpFacts, ZoneFacts};
 
-use super::{HIGH_FRACTION, MIN_FREE, SCALE_FACTOR, high_fraction, number};
+use super::{HIGH_FRACTION, MIN_FREE, RESERVE_RATIO, SCALE_FACTOR, high_fraction, number};
 
-/// Gives the zones of `facts` the watermarks and list limits that the kernel would compute from the settings of
-/// `facts`. Values that depend on no changed setting keep those of `recorded`. Boosts are not changed.
+/// Gives the zones of `facts` the watermarks, lowmem reserves and list limits that the kernel would compute from the
+/// settings of `facts`. Values that depend on no changed setting keep those of `recorded`. Boosts are not changed.
 pub(crate) fn set_up(recorded: &Facts, facts: &mut Facts) {
     let [min_free, scale, lists] =
         [MIN_FREE, SCALE_FACTOR, HIGH_FRACTION].map(|name| number(recorded, name) != number(facts, name));
@@ -23,6 +23,53 @@ pub(crate) fn set_up(recorded: &Facts, facts: &mut Facts) {
     if min_free || scale || lists {
         set_lists(recorded, facts);
     }
+    if ratios(recorded) != ratios(facts) {
+        set_reserves(facts);
+    }
+}
+
+/// Returns the ratios of `vm.lowmem_reserve_ratio` in `text`, followed by those of the recorded setting, or Linux's
+/// defaults, for the zones that `text` leaves out. linux: mm/page_alloc.c:lowmem_reserve_ratio_sysctl_handler
+pub(crate) fn complete_ratios(text: &str, recorded: Option<&String>) -> String {
+    let defaults = watermark::LOWMEM_RESERVE_RATIO.map(|ratio| ratio.to_string()).join(" ");
+    let rest = recorded.unwrap_or(&defaults).split_whitespace().skip(text.split_whitespace().count());
+    text.split_whitespace().chain(rest).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the ratios of the lowmem reserve, the lowest zone first; `None` if the recording lacks them.
+fn ratios(facts: &Facts) -> Option<Vec<u64>> {
+    facts.settings.get(RESERVE_RATIO)?.split_whitespace().map(|ratio| ratio.parse().ok()).collect()
+}
+
+/// Computes the lowmem reserves. linux: mm/page_alloc.c:setup_per_zone_lowmem_reserve
+fn set_reserves(facts: &mut Facts) {
+    let Some(ratios) = ratios(facts) else { return };
+    let reserves: Vec<Vec<u64>> = facts.zones_start.iter().map(|zone| reserves(facts, zone, &ratios)).collect();
+    for (zone, reserves) in facts.zones_start.iter_mut().zip(reserves) {
+        zone.protection = reserves;
+    }
+}
+
+/// Returns the lowmem reserves of a zone; the recorded ones for a zone that the engine does not have or that has no
+/// ratio.
+fn reserves(facts: &Facts, zone: &ZoneFacts, ratios: &[u64]) -> Vec<u64> {
+    let mut reserves = zone.protection.clone();
+    let Some(kind) = ZoneKind::from_name(&zone.name) else { return reserves };
+    let Some(&ratio) = ratios.get(kind.index()) else { return reserves };
+    let mut above = 0;
+    for (highest, pages) in reserves.iter_mut().enumerate().skip(kind.index() + 1) {
+        above += managed(facts, zone.node, highest);
+        *pages = watermark::lowmem_reserve(zone.managed, above, ratio);
+    }
+    reserves
+}
+
+/// Returns the managed pages of the zone with this index on a node; 0 if the engine has no such zone.
+fn managed(facts: &Facts, node: u16, index: usize) -> u64 {
+    let mut zones = facts.zones_start.iter().filter(|zone| zone.node == node);
+    zones
+        .find(|zone| ZoneKind::from_name(&zone.name).is_some_and(|kind| kind.index() == index))
+        .map_or(0, |zone| zone.managed)
 }
 
 /// Computes the watermarks. linux: mm/page_alloc.c:__setup_per_zone_wmarks
@@ -120,6 +167,33 @@ mod tests {
             set_marks(&mut computed);
             assert_eq!(marks(&computed), marks(&recorded), "{name}");
         }
+    }
+
+    #[test]
+    fn recorded_ratios_give_the_recorded_reserves() {
+        // The guests of the other recordings freed boot memory after their reserves were computed.
+        for name in ["build.parquet", "pressure.parquet"] {
+            let recorded = bundled(name);
+            let mut computed = recorded.clone();
+            computed.zones_start.iter_mut().for_each(|zone| zone.protection.iter_mut().for_each(|pages| *pages = 7));
+            set_reserves(&mut computed);
+            for (computed, recorded) in computed.zones_start.iter().zip(&recorded.zones_start) {
+                let above = ZoneKind::from_name(&recorded.name).map_or(0, |kind| kind.index() + 1);
+                let [computed, recorded] = [computed, recorded].map(|zone| zone.protection.iter().skip(above));
+                assert!(computed.eq(recorded), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn lowmem_ratio_changes_only_the_given_zones() {
+        let facts = bundled("pressure.parquet");
+        let changed = under(&facts, "vm.lowmem_reserve_ratio=0 32");
+        assert_eq!(changed.settings[RESERVE_RATIO], "0 32 32 0 0");
+        let [before, after] = [&facts, &changed].map(|facts| &facts.zones_start);
+        assert!(before[0].protection[2] > 0 && after[0].protection[1..].iter().all(|pages| *pages == 0));
+        assert_eq!(after[1].protection[2], after[2].managed / 32);
+        assert_eq!((marks(&changed), &after[2]), (marks(&facts), &before[2]));
     }
 
     #[test]

@@ -12,52 +12,25 @@
 
 mod huge;
 mod marks;
+mod table;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use freehold::Policy;
+use freehold::policy::DefragMode;
+use freehold::policy::compaction::SparedZones;
 use freehold_trace::facts::Facts;
+use freehold_trace::kernel::Release;
 
+use crate::error::Error;
 pub(crate) use huge::HugeRequests;
-
-/// `vm.min_free_kbytes`, in KiB.
-pub(crate) const MIN_FREE: &str = "vm.min_free_kbytes";
-/// `vm.watermark_scale_factor`, in 1/10000 of a zone.
-pub(crate) const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
-/// `vm.percpu_pagelist_high_fraction`; 0 selects the kernel's own rule.
-pub(crate) const HIGH_FRACTION: &str = "vm.percpu_pagelist_high_fraction";
-/// `vm.watermark_boost_factor`, in 1/10000 of the high watermark.
-pub(crate) const BOOST_FACTOR: &str = "vm.watermark_boost_factor";
-/// `vm.compaction_proactiveness`, 0 to 100.
-pub(crate) const PROACTIVENESS: &str = "vm.compaction_proactiveness";
-/// `vm.extfrag_threshold`, a fragmentation index.
-pub(crate) const EXTFRAG_THRESHOLD: &str = "vm.extfrag_threshold";
-/// `transparent_hugepage.defrag`, a word.
-pub(crate) const DEFRAG: &str = "transparent_hugepage.defrag";
-
-/// Largest number that a kernel setting can have.
-const INT_MAX: u32 = i32::MAX as u32;
-
-/// A setting that a replay can change.
-struct KnownSetting {
-    name: &'static str,
-    /// Range of the numbers that the kernel accepts; `None` if the values are words.
-    numbers: Option<(u32, u32)>,
-}
-
-/// Settings that a replay can change. linux: mm/page_alloc.c:page_alloc_sysctl_table, mm/compaction.c:vm_compaction,
-/// mm/huge_memory.c:defrag_store
-const KNOWN: [KnownSetting; 7] = [
-    KnownSetting { name: MIN_FREE, numbers: Some((0, INT_MAX)) },
-    KnownSetting { name: SCALE_FACTOR, numbers: Some((1, 3000)) },
-    KnownSetting { name: HIGH_FRACTION, numbers: Some((0, INT_MAX)) },
-    KnownSetting { name: BOOST_FACTOR, numbers: Some((0, INT_MAX)) },
-    KnownSetting { name: PROACTIVENESS, numbers: Some((0, 100)) },
-    KnownSetting { name: EXTFRAG_THRESHOLD, numbers: Some((0, 1000)) },
-    KnownSetting { name: DEFRAG, numbers: None },
-];
+pub(crate) use table::{
+    BOOST_FACTOR, DEFRAG, DEFRAG_MODE, EXTFRAG_THRESHOLD, HIGH_FRACTION, MIN_FREE, PROACTIVENESS, RESERVE_RATIO,
+    SCALE_FACTOR, THP_ENABLED, names,
+};
+pub use table::{KNOWN, KnownSetting};
 
 /// A setting with a value that the kernel accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,31 +64,54 @@ impl FromStr for Setting {
         let (name, value) = text.split_once('=').map(|(name, value)| (name.trim(), value.trim())).ok_or_else(|| {
             format!("`{text}` is not a setting; write NAME=VALUE, for example vm.min_free_kbytes=65536")
         })?;
-        let known = KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
+        let known = table::find(name).ok_or_else(|| {
             format!("a replay cannot change `{name}`; it can change {}", names().collect::<Vec<_>>().join(", "))
         })?;
-        Ok(Setting { name: known.name, value: known.value(value)? })
+        Ok(Setting { name: known.name, value: known.parse(value)? })
     }
 }
 
-impl KnownSetting {
-    /// Returns a valid value in its canonical spelling.
-    fn value(&self, text: &str) -> Result<String, String> {
-        let KnownSetting { name, numbers } = self;
-        let Some((min, max)) = *numbers else {
-            let words = huge::WORDS.join(", ");
-            return match huge::WORDS.contains(&text) {
-                true => Ok(text.to_owned()),
-                false => Err(format!("`{name}` cannot be `{text}`; give one of {words}")),
-            };
-        };
-        // linux: mm/page_alloc.c:percpu_pagelist_high_fraction_sysctl_handler
-        let (least, but) = if *name == HIGH_FRACTION { (8, ", but not from 1 to 7") } else { (0, "") };
-        match text.parse::<u32>() {
-            Ok(number) if (min..=max).contains(&number) && (number == 0 || number >= least) => Ok(number.to_string()),
-            _ => Err(format!("`{name}` cannot be `{text}`; give a whole number from {min} to {max}{but}")),
+/// Checks that a recording can be replayed under a policy with these settings.
+///
+/// # Errors
+/// If the replayed rules are those of a kernel without one of the settings, or the requests under a setting are not in
+/// the recording.
+pub(crate) fn check(facts: &Facts, policy: &Policy, settings: &[Setting]) -> Result<(), Error> {
+    for setting in settings {
+        match setting.name {
+            DEFRAG_MODE if !has_defrag_mode(policy, facts) => return Err(Error::Setting(no_defrag_mode(facts))),
+            THP_ENABLED => check_enabled(recorded(facts, THP_ENABLED).as_deref(), &setting.value)?,
+            _ => {}
         }
     }
+    Ok(())
+}
+
+/// Checks that a value of `transparent_hugepage.enabled` is the recorded one.
+fn check_enabled(recorded: Option<&str>, value: &str) -> Result<(), Error> {
+    if recorded == Some(value) {
+        return Ok(());
+    }
+    let recorded = recorded.map_or_else(|| "is not in the recording".to_owned(), |word| format!("was `{word}`"));
+    Err(Error::Setting(format!(
+        "`{THP_ENABLED}` {recorded}, and a replay cannot set it to `{value}`, since the requests that faults would \
+         then make are not in the recording"
+    )))
+}
+
+fn no_defrag_mode(facts: &Facts) -> String {
+    let recorded = if facts.kernel_release.is_empty() { "an unknown kernel" } else { &facts.kernel_release };
+    format!(
+        "`{DEFRAG_MODE}` exists since Linux 6.15, and the rules of this replay are older (recorded: {recorded}); name \
+         newer rules as the policy, for example `linux-6.18`"
+    )
+}
+
+/// Returns whether a policy has the rules of a kernel with `vm.defrag_mode`. The room that reclaim leaves to compaction
+/// changed in the same version. For recordings of Linux 6.15 the nearest rules are those of 6.12.
+fn has_defrag_mode(policy: &Policy, facts: &Facts) -> bool {
+    let release = Release::parse(&facts.kernel_release);
+    policy.compaction.spared == SparedZones::AtHighMark || release.is_some_and(Release::is_first_with_defrag_mode)
 }
 
 /// The recorded machine under the settings of a replay.
@@ -134,7 +130,13 @@ impl<'f> Situation<'f> {
         let mut facts = Cow::Borrowed(recorded);
         if !settings.is_empty() {
             let facts = facts.to_mut();
-            facts.settings.extend(settings.iter().map(|setting| (setting.name.to_owned(), setting.value.clone())));
+            for setting in settings {
+                let value = match setting.name {
+                    RESERVE_RATIO => marks::complete_ratios(&setting.value, recorded.settings.get(RESERVE_RATIO)),
+                    _ => setting.value.clone(),
+                };
+                facts.settings.insert(setting.name.to_owned(), value);
+            }
             marks::set_up(recorded, facts);
         }
         Situation { recorded, facts }
@@ -154,6 +156,9 @@ pub(crate) fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
     numbers.compaction_proactiveness = numbers.compaction_proactiveness.or_else(|| number(facts, PROACTIVENESS));
     if numbers.compaction_extfrag_threshold.is_none() {
         numbers.compaction_extfrag_threshold = number(facts, EXTFRAG_THRESHOLD);
+    }
+    if number(facts, DEFRAG_MODE) == Some(1) && has_defrag_mode(&policy, facts) {
+        policy.defrag_mode = DefragMode::On;
     }
     policy
 }
@@ -175,14 +180,9 @@ pub(crate) fn assumptions(settings: &[Setting]) -> Vec<String> {
     sentences
 }
 
-/// Returns the names of the settings that a replay can change.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    KNOWN.iter().map(|known| known.name)
-}
-
 /// Returns the recorded value of a setting in its canonical spelling; `None` if the recording lacks it.
 pub(crate) fn recorded(facts: &Facts, name: &str) -> Option<String> {
-    if name == DEFRAG { huge::chosen(facts).map(str::to_owned) } else { number(facts, name).map(|set| set.to_string()) }
+    table::find(name)?.parse(chosen(facts.settings.get(name)?)).ok()
 }
 
 /// Returns the number *n* for which the lists of a zone may hold one *n*th of its pages; `None` if the kernel's own
@@ -193,8 +193,13 @@ fn high_fraction(facts: &Facts) -> Option<u32> {
 
 /// Returns a recorded setting, if it is a number that the kernel accepts.
 fn number(facts: &Facts, name: &str) -> Option<u32> {
-    let (min, max) = KNOWN.iter().find(|known| known.name == name)?.numbers?;
-    facts.settings.get(name)?.trim().parse().ok().filter(|number| (min..=max).contains(number))
+    table::find(name)?.parse_number(facts.settings.get(name)?.trim())
+}
+
+/// Returns the chosen value in a recorded text: the bracketed word of the kernel's list, `always defer [madvise]
+/// never`, or else the whole text.
+fn chosen(text: &str) -> &str {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word)
 }
 
 #[cfg(test)]
@@ -203,7 +208,12 @@ mod tests {
 
     #[test]
     fn setting_text_round_trips() {
-        for text in ["vm.min_free_kbytes=65536", "transparent_hugepage.defrag=defer+madvise"] {
+        for text in [
+            "vm.min_free_kbytes=65536",
+            "vm.defrag_mode=1",
+            "vm.lowmem_reserve_ratio=256 256 32 0 0",
+            "transparent_hugepage.defrag=defer+madvise",
+        ] {
             assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
         }
         assert!("vm.percpu_pagelist_high_fraction=0".parse::<Setting>().is_ok());
@@ -214,6 +224,8 @@ mod tests {
         let one = "vm.min_free_kbytes=65536".parse::<Setting>();
         assert_eq!(" vm.min_free_kbytes = 065536 ".parse(), one);
         assert_eq!("vm.min_free_kbytes=+65536".parse(), one);
+        let ratios = "vm.lowmem_reserve_ratio=256 32".parse::<Setting>();
+        assert_eq!("vm.lowmem_reserve_ratio= 256\t032 ".parse(), ratios);
     }
 
     #[test]
@@ -223,7 +235,11 @@ mod tests {
             ("vm.min_free_kbytes=many", "a whole number from 0"),
             ("vm.min_free_kbytes=-1", "a whole number from 0"),
             ("vm.watermark_scale_factor=0", "from 1 to 3000"),
-            ("vm.percpu_pagelist_high_fraction=7", "but not from 1 to 7"),
+            ("vm.percpu_pagelist_high_fraction=7", "0, or a whole number from 8 to"),
+            ("vm.defrag_mode=2", "from 0 to 1"),
+            ("vm.lowmem_reserve_ratio=256 -1", "1 to 5 whole numbers"),
+            ("vm.lowmem_reserve_ratio=", "1 to 5 whole numbers"),
+            ("transparent_hugepage.enabled=inherit", "one of always, madvise, never"),
             ("vm.compaction_proactiveness=101", "from 0 to 100"),
             ("transparent_hugepage.defrag=sometimes", "always, defer, defer+madvise, madvise, never"),
             ("vm.swappiness=60", "vm.min_free_kbytes, vm.watermark_scale_factor"),
@@ -246,5 +262,48 @@ mod tests {
         assert_eq!(heeded(own, &facts).numbers.pcp_high_fraction, Some(8));
         facts.settings.insert(HIGH_FRACTION.to_owned(), "0".to_owned());
         assert_eq!(heeded(Policy::LINUX_6_12, &facts).numbers.pcp_high_fraction, None, "the kernel's own rule");
+    }
+
+    fn facts_of(release: &str, settings: &[(&str, &str)]) -> Facts {
+        let mut facts = Facts { kernel_release: release.to_owned(), ..Facts::default() };
+        facts.settings.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        facts
+    }
+
+    fn refusal(facts: &Facts, policy: Policy, text: &str) -> Option<String> {
+        check(facts, &policy, &[text.parse().unwrap()]).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn defrag_mode_needs_the_rules_of_a_kernel_that_has_it() {
+        let [old, first, new] = ["6.12.117", "6.15.3", "7.2.0"].map(|release| facts_of(release, &[(DEFRAG_MODE, "1")]));
+        for (facts, policy, is_on) in [
+            (&old, Policy::LINUX_6_12, false),
+            (&old, Policy::LINUX_6_18, true),
+            (&first, Policy::LINUX_6_12, true),
+            (&new, Policy::LINUX_7_2, true),
+            (&new, Policy::LINUX_6_12, false),
+        ] {
+            let refused = refusal(facts, policy, "vm.defrag_mode=1");
+            assert_eq!(refused.is_none(), is_on, "{refused:?}");
+            assert_eq!(heeded(policy, facts).defrag_mode == DefragMode::On, is_on);
+            assert!(refused.is_none_or(|sentence| sentence.contains("since Linux 6.15")));
+        }
+        assert_eq!(heeded(Policy::LINUX_7_2, &facts_of("7.2.0", &[(DEFRAG_MODE, "0")])).defrag_mode, DefragMode::Off);
+    }
+
+    #[test]
+    fn only_the_recorded_choice_of_huge_page_areas_is_accepted() {
+        let facts = facts_of("6.12.117", &[(THP_ENABLED, "always [madvise] never")]);
+        let unknown = facts_of("6.12.117", &[]);
+        for (facts, value, refused) in [
+            (&facts, "madvise", None),
+            (&facts, "always", Some("was `madvise`")),
+            (&unknown, "always", Some("is not in the recording")),
+        ] {
+            let sentence = refusal(facts, Policy::LINUX_6_12, &format!("{THP_ENABLED}={value}"));
+            assert_eq!(sentence.is_some(), refused.is_some(), "{sentence:?}");
+            assert!(sentence.is_none_or(|sentence| sentence.contains(refused.unwrap_or_default())));
+        }
     }
 }

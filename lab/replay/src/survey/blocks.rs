@@ -35,6 +35,8 @@ pub(crate) struct AllocatedBlocks {
     pub(crate) blocks: u32,
     pub(crate) order: u8,
     pub(crate) movable: bool,
+    /// Whether the pages have a mapping: they belong to a file, or are shared memory.
+    pub(crate) mapping: bool,
     /// Age, if it is page cache that can be reclaimed.
     pub(crate) age: Option<Age>,
 }

@@ -22,11 +22,13 @@ use freehold::page::has_pcp_list;
 use freehold_trace::event::{NO_PFN, class, migratetype};
 use freehold_trace::facts::Facts;
 use freehold_trace::kernel::Release;
+use freehold_trace::mechanism::{MechanismCounts, Mechanisms};
 use freehold_trace::{Batch, Kind, Reader, Row};
 use rustc_hash::FxHashSet;
 
 mod age;
 mod blocks;
+mod deferral;
 mod frames;
 mod pace;
 mod reclaimed;
@@ -37,6 +39,7 @@ mod windows;
 
 pub(crate) use age::Age;
 pub(crate) use blocks::{AllocatedBlocks, CachedBlock, FreeBlock, PageblockRun};
+use deferral::{Deferrals, DeferredZone};
 use frames::{Frame, Frames};
 use pace::Stopwatch;
 pub(crate) use pace::{CompactionCosts, Pace};
@@ -97,7 +100,7 @@ pub(crate) struct Survey {
     pub(crate) failures: u64,
     pub(crate) claims: u64,
     pub(crate) steals: u64,
-    /// Pages that are allocated at the end without an event after they were free.
+    /// Pages that were free by their last event and are allocated in the end state: their allocation has no event.
     pub(crate) appeared: u64,
     /// Requests for a huge page that were served.
     pub(crate) huge_served: u64,
@@ -109,6 +112,10 @@ pub(crate) struct Survey {
     pub(crate) pace: Pace,
     /// Requests that reclaimed or compacted, in the order in which they began to stall.
     pub(crate) stalls: Vec<Stall>,
+    /// Zones whose compaction was deferred at the start.
+    pub(crate) deferred: Vec<DeferredZone>,
+    /// Direct reclaims and requests by mechanism.
+    pub(crate) mechanisms: MechanismCounts,
 }
 
 /// State of the pass.
@@ -119,6 +126,8 @@ struct Pass {
     stopwatch: Stopwatch,
     lists: Lists,
     stalls: Stalls,
+    deferrals: Deferrals,
+    mechanisms: Mechanisms,
     frames: Frames,
     needs: Vec<Need>,
     moments: Vec<Moment>,
@@ -150,6 +159,8 @@ impl Survey {
             stopwatch: Stopwatch::new(Lists::from_facts(reader.facts())),
             lists: Lists::from_facts(reader.facts()),
             stalls: Stalls::default(),
+            deferrals: Deferrals::new(Order::new(reader.facts().pageblock_order)),
+            mechanisms: Mechanisms::default(),
             frames: Frames::new(end),
             needs: Vec::new(),
             moments: Vec::new(),
@@ -205,6 +216,8 @@ impl Pass {
             self.freed_together(together);
         }
         self.stalls.observe(self.row, row, &self.windows);
+        self.deferrals.observe(row);
+        self.mechanisms.observe(row);
         self.look_at(row);
         self.row += 1;
     }
@@ -353,6 +366,7 @@ impl Pass {
                     blocks: 1,
                     order: row.order,
                     movable: false,
+                    mapping: false,
                     age: None,
                 });
             }
@@ -421,6 +435,7 @@ impl Pass {
                 blocks,
                 order: row.order,
                 movable,
+                mapping: movable && class & class::ANON == 0,
                 age: Age::from_class(class),
             });
             self.starts(pfn as usize, (blocks as usize) << row.order, Frame::Live);
@@ -454,6 +469,8 @@ impl Pass {
         self.survey.together.sort_by_key(|together| together.row);
         self.survey.pace = self.stopwatch.pace(facts);
         self.survey.stalls = self.stalls.finish();
+        self.survey.deferred = self.deferrals.finish();
+        self.survey.mechanisms = self.mechanisms.counts();
         self.survey.untouched = self.frames.untouched();
         self.survey.silent = silent::place(self.needs, &self.moments);
         self.survey.silent.extend(silent::place_ranges(&self.range_needs, &self.emptied));

@@ -6,6 +6,9 @@
 //! kswapd also waits for a CPU, a disk or a lock, sometimes for longer than all its work takes. The engine's kswapd
 //! waits at the times at which the recorded one did.
 //!
+//! A request that compacts waits too. The engine's first run of compaction by a request has the long waits (10 ms or
+//! more) of the first recorded run, the second those of the second, and so on.
+//!
 //! kswapd reports after every few pages, and each time it starts again after a sleep. A long time before a report is
 //! therefore a wait, and the time before a start is sleep.
 
@@ -37,8 +40,10 @@ pub(crate) struct Pace {
     pub(crate) kswapd: u64,
     /// Nanoseconds per page that direct reclaim scans.
     pub(crate) direct: u64,
-    /// Costs of compaction by requests.
+    /// Costs of compaction by requests, without long waits.
     pub(crate) compacting: CompactionCosts,
+    /// Long waits of each run of compaction by a request, in nanoseconds; 0 for runs without.
+    pub(crate) compaction_waits: Vec<u64>,
     /// Costs of compaction by kcompactd.
     pub(crate) kcompactd: CompactionCosts,
     /// Nanoseconds from the wake-up of kswapd to its start.
@@ -53,6 +58,7 @@ impl Default for Pace {
             kswapd: KSWAPD_DEFAULT,
             direct: KSWAPD_DEFAULT,
             compacting: CompactionRuns::default().speed(0),
+            compaction_waits: Vec::new(),
             kcompactd: CompactionRuns::default().speed(0),
             wake_latency: WAKE_LATENCY_DEFAULT,
             waits: Vec::new(),
@@ -135,11 +141,13 @@ impl Stopwatch {
         ]
         .map(|names| names.iter().filter_map(|name| vmstat_delta(facts, name)).sum());
         let [direct, kcompactd] = &self.compacting;
+        let at_work = direct.at_work();
         self.latencies.sort_unstable();
         Pace {
             kswapd: per_page(self.kswapd_ns, self.kswapd_pages).unwrap_or(KSWAPD_DEFAULT),
             direct: per_page(self.direct_ns, self.direct_pages).unwrap_or(KSWAPD_DEFAULT),
-            compacting: direct.speed(all.saturating_sub(daemon)),
+            compacting: at_work.speed(direct.share_of(&at_work, all.saturating_sub(daemon))),
+            compaction_waits: direct.waits(&at_work),
             kcompactd: kcompactd.speed(daemon),
             wake_latency: self.latencies.get(self.latencies.len() / 2).copied().unwrap_or(WAKE_LATENCY_DEFAULT),
             waits: self.waits,
@@ -168,6 +176,24 @@ impl CompactionRuns {
         self.runs.push((ns, std::mem::take(&mut self.moved)));
     }
 
+    /// Returns the runs that did not wait for long.
+    fn at_work(&self) -> CompactionRuns {
+        CompactionRuns { runs: self.runs.iter().copied().filter(|&run| !has_waited(run)).collect(), moved: 0 }
+    }
+
+    /// Returns as large a share of these frames as the runs at work are of all runs, because no event shows the frames
+    /// of each run.
+    fn share_of(&self, at_work: &CompactionRuns, frames: u64) -> u64 {
+        frames.saturating_mul(at_work.runs.len() as u64).checked_div(self.runs.len() as u64).unwrap_or(0)
+    }
+
+    /// Returns the long wait of each run: its time beyond that of a mean run at work.
+    fn waits(&self, at_work: &CompactionRuns) -> Vec<u64> {
+        let ns = at_work.runs.iter().map(|&(ns, _)| ns).sum::<u64>();
+        let mean = ns.checked_div(at_work.runs.len() as u64).unwrap_or(0);
+        self.runs.iter().map(|&run| if has_waited(run) { run.0.saturating_sub(mean) } else { 0 }).collect()
+    }
+
     /// Estimates the costs. Moving a page costs the first quartile of the time per page over runs that moved many
     /// pages. The rest of all runs' time is divided by the scanned frames.
     fn speed(&self, scanned: u64) -> CompactionCosts {
@@ -179,6 +205,12 @@ impl CompactionRuns {
         let left = u64::saturating_sub(ns, moved * moved_page);
         CompactionCosts { scanned_frame: per_page(left, scanned).unwrap_or(SCANNED_FRAME_DEFAULT), moved_page }
     }
+}
+
+/// Returns whether a run, given as nanoseconds and moved pages, waited for a CPU or a lock for long: it took longer than
+/// its moves explain.
+fn has_waited((ns, moved): (u64, u64)) -> bool {
+    ns > moved.saturating_mul(MOVED_PAGE_DEFAULT).saturating_add(WAIT_MIN)
 }
 
 fn per_page(ns: u64, pages: u64) -> Option<u64> {

@@ -43,7 +43,7 @@ fn measures(reports: &[Report], writer: &mut csv::Writer<Vec<u8>>) -> io::Result
 
 fn tables(reports: &[Report], writer: &mut csv::Writer<Vec<u8>>) -> io::Result<()> {
     writer.write_record(HEADER_OF_TABLES)?;
-    for table in reports.iter().flat_map(|report| &report.tables) {
+    for table in reports.iter().flat_map(|report| report.answers.iter().chain(&report.tables)) {
         for (number, row) in (1..).zip(&table.rows) {
             for (column, value) in table.columns.iter().zip(row) {
                 let record = [&table.title, &u32::to_string(&number), &*column.name, column.unit, &value.bare()];
@@ -99,7 +99,8 @@ mod tests {
             verdict: Verdict::Changed,
             ..Row::default()
         };
-        let measure = Measure { name: "m", unit: "u", direction: Direction::Lower, rows: vec![row], pooled: None };
+        let measure =
+            Measure { name: "m", title: "m", unit: "u", direction: Direction::Lower, rows: vec![row], pooled: None };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         let report = Report { sides: ["x".to_owned(), "y,z".to_owned()], groups, ..Report::default() };
         let text = String::from_utf8(text(&[report]).unwrap()).unwrap();

@@ -9,15 +9,15 @@ use freehold_stats::verdict::Verdict;
 /// Returns the complete report as Markdown.
 pub fn text(report: &Report) -> String {
     let shown = |lines: &[String]| lines.iter().map(|line| printable(line)).collect::<Vec<_>>().join("\n\n");
-    let mut blocks = vec![shown(&report.subject), shown(&report.verdict)];
+    let mut blocks = vec![shown(&report.subject)];
+    blocks.extend(report.cases.as_ref().map(format_table));
+    blocks.push(shown(&report.verdict));
+    blocks.extend(report.answers.iter().flat_map(titled));
     for group in &report.groups {
         blocks.push(format!("## {}", capitalised(group.name)));
         blocks.push(measures(&group.measures));
     }
-    for table in &report.tables {
-        blocks.push(if table.title.is_empty() { String::new() } else { format!("## {}", table.title) });
-        blocks.push(format_table(table));
-    }
+    blocks.extend(report.tables.iter().flat_map(titled));
     for caveats in report.caveats.iter().filter(|caveats| !caveats.sentences.is_empty()) {
         blocks.push(format!("## {}", caveats.title));
         blocks.push(items(&caveats.sentences));
@@ -55,6 +55,12 @@ fn measures(measures: &[Measure]) -> String {
         rows.chain(pooled).map(move |rest| [name.to_vec(), rest].concat()).collect::<Vec<_>>()
     });
     table(&["measure", "unit", "case", "A", "B", "change", "verdict"], rows)
+}
+
+/// Formats a table with its title as a heading.
+fn titled(table: &Table) -> [String; 2] {
+    let heading = if table.title.is_empty() { String::new() } else { format!("## {}", table.title) };
+    [heading, format_table(table)]
 }
 
 /// Formats a table without its title: the text above it, its rows, and its conclusions.

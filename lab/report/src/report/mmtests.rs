@@ -54,7 +54,7 @@ mod tests {
     fn gains(direction: Direction, a: u64, b: u64) -> String {
         let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
         let row = Row { case: "x".to_owned(), a, b, change: None, verdict: Verdict::Better, ..Row::default() };
-        let measure = Measure { name: "m", unit: "u", direction, rows: vec![row], pooled: None };
+        let measure = Measure { name: "m", title: "m", unit: "u", direction, rows: vec![row], pooled: None };
         let groups = vec![Group { name: "g", measures: vec![measure] }];
         text(&Report { sides: ["A".to_owned(), "B".to_owned()], groups, ..Report::default() })
     }

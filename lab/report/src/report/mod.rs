@@ -20,6 +20,7 @@ pub mod mmtests;
 pub mod page;
 pub mod plot;
 pub mod pool;
+pub mod screen;
 pub mod terminal;
 
 use std::borrow::Cow;
@@ -36,8 +37,14 @@ pub struct Report {
     pub sides: [String; 2],
     /// Subjects of the report, such as recordings, one line each.
     pub subject: Vec<String>,
-    /// Verdict in sentences: the change, its size, and its certainty.
+    /// Recordings or other cases, one row each; `None` if `subject` names them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cases: Option<Table>,
+    /// Verdict: a headline that counts labels, then cautions in sentences.
     pub verdict: Vec<String>,
+    /// Tables that answer the question, on the first screen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Table>,
     /// Measures, grouped by cause.
     pub groups: Vec<Group>,
     /// Further tables.
@@ -58,6 +65,9 @@ pub struct Report {
     /// Entries that describe how to reproduce the report: a label and its text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recipe: Vec<(String, String)>,
+    /// Options and commands to try next, one line each.
+    #[serde(skip)]
+    pub next: Vec<String>,
     /// Detail of the output at a terminal.
     #[serde(skip)]
     pub detail: Detail,
@@ -66,7 +76,7 @@ pub struct Report {
 /// Level of detail of a report at a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// The verdict, the measures that differ, and a line for each label of the others.
+    /// The verdict, the most important rows, and a line that counts the others ([`screen`]).
     Differences,
     /// The verdict, tables and caveats. The measures are those of the tables.
     Tables,
@@ -87,8 +97,11 @@ pub struct Group {
 /// A quantity that was measured under A and under B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
-    /// Fixed name.
+    /// Fixed name, in JSON and CSV.
     pub name: &'static str,
+    /// Title for people, which includes the unit of counts.
+    #[serde(skip)]
+    pub title: &'static str,
     /// Unit of the values.
     pub unit: &'static str,
     /// Direction in which the measure is better.
@@ -129,6 +142,22 @@ pub struct Row {
     /// Relative error of the replay under the recorded kernel's rules, if the error is too large for a verdict.
     #[serde(rename = "error")]
     pub replay_error: Option<f64>,
+    /// Reason why a replayed row is not judged.
+    #[serde(skip)]
+    pub unjudged: Option<UnjudgedReason>,
+}
+
+/// Reason why a row of a replay is not judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnjudgedReason {
+    /// The error of the replay under the recorded kernel's rules is too large.
+    ReplayError,
+    /// The recorded value is zero, and the value of the replay under the recorded kernel's rules is not.
+    NoneRecorded,
+    /// The recording lacks the measure, so the error of the replay is unknown.
+    NotRecorded,
+    /// The measure has no value under A or under B; an example is a share of zero events.
+    NoValue,
 }
 
 /// A measure over several cases.
@@ -312,12 +341,36 @@ impl Serialize for Value {
     }
 }
 
+impl UnjudgedReason {
+    /// All reasons, in the order of reports.
+    pub const ALL: [UnjudgedReason; 4] = [
+        UnjudgedReason::ReplayError,
+        UnjudgedReason::NoneRecorded,
+        UnjudgedReason::NotRecorded,
+        UnjudgedReason::NoValue,
+    ];
+
+    /// Returns the reason as it is printed after the label.
+    pub fn text(self) -> &'static str {
+        match self {
+            UnjudgedReason::ReplayError => "replay error",
+            UnjudgedReason::NoneRecorded => "recorded value is 0, replayed value is not",
+            UnjudgedReason::NotRecorded => "not in the recording",
+            UnjudgedReason::NoValue => "no value under A or B",
+        }
+    }
+}
+
 impl Row {
-    /// Returns the label of the row, with the error of the replay if that is the reason.
+    /// Returns the label of the row, with the reason if the row is not judged, and the size of the replay error.
     pub fn label(&self) -> Cow<'static, str> {
-        match (self.verdict, self.replay_error) {
-            (Verdict::NotJudged, Some(error)) => format!("not judged (replay error {})", change(Some(error))).into(),
-            (verdict, _) => verdict.word().into(),
+        let word = self.verdict.word();
+        match (self.unjudged, self.replay_error) {
+            (Some(UnjudgedReason::ReplayError), Some(error)) => {
+                format!("{word} (replay error {})", change(Some(error))).into()
+            }
+            (Some(reason), _) => format!("{word} ({})", reason.text()).into(),
+            (None, _) => word.into(),
         }
     }
 
@@ -330,6 +383,25 @@ impl Row {
     pub fn is_nonzero(&self) -> bool {
         self.a.zip(self.b).is_some_and(|(a, b)| a.value() != 0.0 || b.value() != 0.0)
     }
+}
+
+impl Pooled {
+    /// Formats the ends of the interval: `from -3.0 %` and `to +2.0 %`; dashes without an interval.
+    pub fn ends(&self) -> [String; 2] {
+        let (low, high) = self.interval.unzip();
+        [("from", low), ("to", high)]
+            .map(|(word, end)| end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end)))))
+    }
+}
+
+/// Returns the measures of all groups.
+pub fn measures(groups: &[Group]) -> impl Iterator<Item = &Measure> {
+    groups.iter().flat_map(|group| &group.measures)
+}
+
+/// Formats a side of a comparison: `A: linux-6.12 (its description)`.
+pub fn describe_side(letter: &str, policy: &str, about: Option<&str>) -> String {
+    about.map_or_else(|| format!("{letter}: {policy}"), |about| format!("{letter}: {policy} ({about})"))
 }
 
 impl Measure {

@@ -1,18 +1,13 @@
-//! Renderer of a report for a terminal: the verdict first, then the measures that differ.
+//! Renderer of a report for a terminal: the subject, the verdict, then the measures.
 //!
-//! With [`Detail::Differences`], the table contains only rows that are better or worse. All other rows are listed by
-//! label, one paragraph for each label, and tables and caveats are left out. With [`Detail::Tables`], the measures are
-//! left out instead.
+//! With [`Detail::Differences`], the report fits one screen ([`screen`]). With [`Detail::Tables`], the measures are left
+//! out, and with [`Detail::All`] everything is shown.
 
 use comfy_table::Cell;
 
-use super::{Detail, Group, Kind, Measure, Pooled, Report, Row, Table, Value};
-use crate::number::{ABSENT, change, quantity};
+use super::{Detail, Group, Kind, Measure, Pooled, Report, Table, Value, screen};
+use crate::number::{change, quantity_of};
 use crate::terminal::{Column, Style, Tone, table_text, wrapped};
-use freehold_stats::verdict::{Direction, Verdict};
-
-/// Hint at the option that shows everything.
-const MORE: &str = "All rows: --all.";
 
 /// Returns the text of a report. Every line ends with a newline.
 pub fn text(report: &Report, style: Style) -> String {
@@ -21,20 +16,23 @@ pub fn text(report: &Report, style: Style) -> String {
         let lines = wrapped(sentence, style);
         if number == 0 { style.heading(lines.trim_end()) } else { lines }
     });
-    let shown = match report.detail {
-        Detail::Differences | Detail::All => measures(&report.groups, style, report.detail),
-        Detail::Tables => String::new(),
-    };
+    let cases = report.cases.as_ref().map_or_else(String::new, |cases| format_table(cases, style));
     let rest = match report.detail {
-        Detail::Differences => folded(report, style),
+        Detail::Differences => screen::footer(report, style),
         Detail::Tables | Detail::All => everything_else(report, style),
     };
-    let blocks = [subject, verdict.collect(), shown, rest];
+    let shown = match report.detail {
+        Detail::Differences => screen::table(report, style),
+        Detail::All => measures(&report.groups, style),
+        Detail::Tables => String::new(),
+    };
+    let answers = report.answers.iter().map(|table| format_table(table, style)).collect::<Vec<_>>().join("\n");
+    let blocks = [subject, cases, verdict.collect(), answers, shown, rest];
     blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// Formats the measures that are shown, grouped under the name of their cause.
-fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
+/// Formats all measures, grouped under the name of their cause.
+fn measures(groups: &[Group], style: Style) -> String {
     let has_cases = groups.iter().any(|group| group.measures.iter().any(|measure| measure.rows.len() > 1));
     let mut columns = vec![Column::Text("measure")];
     columns.extend(has_cases.then_some(Column::Text("case")));
@@ -45,8 +43,7 @@ fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
         column.set_padding((0, 1));
     }
     for group in groups {
-        let rows: Vec<Vec<Cell>> =
-            group.measures.iter().flat_map(|measure| rows(measure, has_cases, style, detail)).collect();
+        let rows: Vec<Vec<Cell>> = group.measures.iter().flat_map(|measure| rows(measure, has_cases, style)).collect();
         if !rows.is_empty() {
             let mut title = vec![style.cell(format!("{}:", group.name), Tone::Faint)];
             title.resize(columns.len(), style.cell("", Tone::Plain));
@@ -57,85 +54,31 @@ fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
     if table.row_count() == 0 { String::new() } else { table_text(&table) }
 }
 
-/// Returns the rows of a measure: every case, or only the cases that are better or worse, and a row over all cases.
-fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec<Vec<Cell>> {
-    let is_shown = |row: &&Row| detail == Detail::All || is_judged(measure, row);
-    let mut names = std::iter::once(measure.name).chain(std::iter::repeat(""));
-    let mut name = || style.cell(names.next().unwrap_or_default(), Tone::Plain);
+/// Returns the rows of a measure: every case, and a row over all cases.
+fn rows(measure: &Measure, has_cases: bool, style: Style) -> Vec<Vec<Cell>> {
+    let mut titles = std::iter::once(measure.title).chain(std::iter::repeat(""));
+    let mut title = || style.cell(titles.next().unwrap_or_default(), Tone::Plain);
     let mut rows = Vec::new();
-    for row in measure.rows.iter().filter(is_shown) {
+    for row in &measure.rows {
         let (word, tone) = (row.label().into_owned(), row.verdict.into());
-        let mut cells = vec![name()];
+        let mut cells = vec![title()];
         cells.extend(has_cases.then(|| style.cell(&row.case, Tone::Faint)));
-        let numbers = [quantity(row.a), quantity(row.b), change(row.change)];
-        cells.extend(numbers.map(|text| style.cell(text, Tone::Plain)));
+        let [a, b] = [row.a, row.b].map(|value| quantity_of(measure.unit, value));
+        cells.extend([a, b, change(row.change)].map(|text| style.cell(text, Tone::Plain)));
         cells.push(style.cell(word, tone));
         rows.push(cells);
     }
-    let has_rows = !rows.is_empty();
-    rows.extend(
-        measure
-            .pooled
-            .as_ref()
-            .filter(|pooled| pooled.cases > 1 && has_rows && (detail == Detail::All || pooled.verdict.is_decided()))
-            .map(|pooled| together(pooled, name(), style)),
-    );
+    let pooled = measure.pooled.as_ref().filter(|pooled| pooled.cases > 1 && !rows.is_empty());
+    rows.extend(pooled.map(|pooled| together(pooled, title(), style)));
     rows
-}
-
-/// Returns whether a case is better or worse.
-fn is_judged(measure: &Measure, row: &Row) -> bool {
-    measure.direction != Direction::Neutral && row.verdict.is_decided()
 }
 
 /// Returns the cells of the row over all cases.
 fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
-    let (low, high) = pooled.interval.unzip();
-    let ends = [format_end("from", low), format_end("to", high)];
-    let cells = [["pooled".to_owned()].as_slice(), &ends, &[change(pooled.change)]].concat();
+    let cells = [["pooled".to_owned()].as_slice(), &pooled.ends(), &[change(pooled.change)]].concat();
     let cells = cells.into_iter().map(|text| style.cell(text, Tone::Faint));
     let label = style.cell(pooled.verdict.word(), pooled.verdict.into());
     std::iter::once(name).chain(cells).chain([label]).collect()
-}
-
-/// Formats an end of an interval.
-fn format_end(word: &str, end: Option<f64>) -> String {
-    end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end))))
-}
-
-/// Lists the rows that are not in the table, by label and case.
-fn folded(report: &Report, style: Style) -> String {
-    let labels = Verdict::ALL.into_iter().filter(|label| !label.is_decided());
-    let lists = labels.filter_map(|label| {
-        let list = list_rows(report, label);
-        (!list.is_empty()).then(|| wrapped(&format!("{}: {list}", label.word()), style))
-    });
-    let lines = lists.chain([wrapped(MORE, style)]);
-    lines.chain(report.reading.iter().map(|sentence| wrapped(sentence, style))).collect()
-}
-
-/// Lists the measures that have this label, by case, with their changes unless the values are equal.
-fn list_rows(report: &Report, label: Verdict) -> String {
-    let mut by_case: Vec<(&str, Vec<String>)> = Vec::new();
-    let measures = report.groups.iter().flat_map(|group| &group.measures);
-    for (measure, row) in measures.flat_map(|measure| measure.rows.iter().map(move |row| (measure, row))) {
-        if row.verdict != label {
-            continue;
-        }
-        let listed = if row.is_same() || row.a.is_none() { measure.name.to_owned() } else { describe(measure, row) };
-        match by_case.iter_mut().find(|(case, _)| *case == row.case) {
-            Some((_, measures)) => measures.push(listed),
-            None => by_case.push((&row.case, vec![listed])),
-        }
-    }
-    let lists =
-        by_case.iter().map(|(case, measures)| format!("{case} {}", measures.join(", ")).trim_start().to_owned());
-    lists.collect::<Vec<_>>().join("; ")
-}
-
-/// Returns the name of a measure and its change.
-fn describe(measure: &Measure, row: &Row) -> String {
-    format!("{} {}", measure.name, change(row.change))
 }
 
 fn everything_else(report: &Report, style: Style) -> String {
@@ -189,9 +132,11 @@ fn tone(value: &Value) -> Tone {
 
 #[cfg(test)]
 mod tests {
+    use freehold_stats::verdict::{Direction, Verdict};
+
     use super::*;
     use crate::number::Quantity;
-    use crate::report::Caveats;
+    use crate::report::{Caveats, Row};
 
     fn report(detail: Detail) -> Report {
         let row = Row {
@@ -202,8 +147,14 @@ mod tests {
             verdict: Verdict::Better,
             ..Row::default()
         };
-        let measure =
-            Measure { name: "locks", unit: "holds", direction: Direction::Lower, rows: vec![row], pooled: None };
+        let measure = Measure {
+            name: "locks",
+            title: "locks",
+            unit: "holds",
+            direction: Direction::Lower,
+            rows: vec![row],
+            pooled: None,
+        };
         let columns = vec![super::super::Column::words("size"), super::super::Column::counting("time", "ticks")];
         let table = Table::new("Pairs", columns, [vec![Value::text("a"), Value::count(1000)]]);
         Report {
@@ -221,7 +172,7 @@ mod tests {
     #[test]
     fn detail_selects_differences_or_tables() {
         let differences = text(&report(Detail::Differences), Style::PLAIN);
-        assert!(differences.starts_with("A and B\n\nB is better.\n\nmeasure"), "{differences}");
+        assert!(differences.starts_with("A and B\n\nB is better.\n\nmeasure, "), "{differences}");
         assert!(differences.contains("-50.0 %") && !differences.contains("1,000"), "{differences}");
         let tables = text(&report(Detail::Tables), Style::PLAIN);
         let expected = "A and B\n\nB is better.\n\nPairs\nsize  time, ticks\na           1,000\n\nThat is all.\n\n\

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use freehold_report::formats::Document;
 use freehold_report::report::Report;
+use freehold_report::report::screen::headline;
 
 use super::report::{FleetReport, Listing};
 use super::{spread, tables, verdict};
@@ -14,18 +15,17 @@ impl Document for FleetReport {
     /// all.
     fn reports(&self) -> Cow<'_, [Report]> {
         let plan = &self.fleet.plan;
-        let verdicts = (1..plan.policies.len()).map(|policy| PolicyVerdict {
-            sentences: vec![verdict::changes(self, policy)],
-            groups: verdict::groups(self, policy),
+        let verdicts = (1..plan.policies.len()).map(|policy| {
+            let groups = verdict::groups(self, policy);
+            PolicyVerdict { sentences: vec![headline(&groups)], groups }
         });
-        let mut tables = tables::tables(self);
-        if self.listing == Listing::Hosts {
-            tables.extend(tables::hosts(self));
-        }
+        let hosts = if self.listing == Listing::Hosts { tables::hosts(self).to_vec() } else { Vec::new() };
         let shared = Report {
             subject: vec![format!("{}: {}", plan.name, plan.title), self.size_text() + "."],
-            verdict: verdict::belief(self),
-            tables,
+            verdict: verdict::cautions(self),
+            reading: verdict::basis(self),
+            answers: hosts,
+            tables: tables::tables(self),
             plots: spread::plots(self),
             recipe: self.recipe.rows(),
             detail: self.detail,

@@ -20,9 +20,9 @@ mod verdict;
 
 use fingerprint::Fingerprint;
 use freehold_policies::NamedPolicy;
-use freehold_report::observer;
 use freehold_report::parallel;
 use freehold_report::progress::Progress;
+use freehold_report::{notes, observer};
 use host::{Host, HostResult};
 use report::FleetReport;
 use serde::Serialize;
@@ -103,10 +103,10 @@ fn print_kept_runs(runs: usize, open: usize, state: &State) {
     let is_printed = open > 0 && !observer::is_watched();
     let Some(path) = state.path().map(|path| path.display()).filter(|_| is_printed) else { return };
     if open < runs {
-        eprintln!("freehold: {} of {runs} runs are already in {path}", runs - open);
+        notes::print(&format!("{} of {runs} runs are already in {path}", runs - open));
     } else {
-        eprintln!(
-            "freehold: finished runs are kept in {path}; after an interruption, run the same command again to resume"
-        );
+        notes::print(&format!(
+            "finished runs are kept in {path}; after an interruption, run the same command again to resume"
+        ));
     }
 }

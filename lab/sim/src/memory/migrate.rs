@@ -11,8 +11,8 @@
 
 use std::ptr;
 
-use freehold::base::Order;
-use freehold::platform::{CompactEffort, Migrated, Migration};
+use freehold::base::{Gfp, Order};
+use freehold::platform::{CompactEffort, Isolation, Migrated, Migration};
 
 use super::Model;
 use super::anonymous::{Contents, HUGE};
@@ -20,6 +20,12 @@ use super::frames::{List, Owner, Place};
 use super::lists::End;
 
 impl Model {
+    /// Returns whether a block may be moved for a request: not a page of a file if the request must not call into a file
+    /// system. No time passes. linux: mm/compaction.c:isolate_migratepages_block
+    pub fn can_isolate(&self, isolation: &Isolation) -> bool {
+        isolation.gfp.contains(Gfp::FS) || self.frames.owner(isolation.pfn).list().is_none()
+    }
+
     /// Moves a block, or refuses to and counts the reason. No time passes.
     pub fn migrate(&self, migration: &Migration, now: u64) -> Migrated {
         self.pins.expire(&self.frames, now);

@@ -44,7 +44,7 @@ macro_rules! measures {
 
 measures! {
     THROUGHPUT = "throughput", "operations a second of virtual time", PerSecond, Higher, |run| Some(run.throughput());
-    ALLOC_P99 = "alloc_p99_ns", "upper border of the histogram bucket with the 99th percentile of allocation latencies, ns", Nanoseconds, Lower,
+    ALLOC_P99 = "alloc_p99_ns", "p99 latency of allocations (upper border of its histogram bucket)", Nanoseconds, Lower,
         |run| Some(run.alloc_p99_ns());
     FAILURES = "failures", "allocations that found no memory", Requests, Lower, |run| Some(run.tally.failures as f64);
     ZONE_WAIT = "zone_wait_share", "share of CPU time spent waiting for a zone lock", Share, Lower,

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 
 use freehold_report::formats::Document;
 use freehold_report::report::plot::Plot;
-use freehold_report::report::{Caveats, Group, Report};
+use freehold_report::report::{Caveats, Detail, Group, Report, describe_side};
 
 use super::plan::Plan;
 
@@ -36,13 +36,14 @@ impl Document for SimReport {
     /// all.
     fn reports(&self) -> Cow<'_, [Report]> {
         let plan = &self.plan;
-        let verdicts = (1..plan.policies.len()).map(|policy| PolicyVerdict {
-            sentences: verdict::sentences(self, policy),
-            groups: verdict::groups(self, policy),
+        let verdicts = (1..plan.policies.len()).map(|policy| {
+            let groups = verdict::groups(self, policy);
+            PolicyVerdict { sentences: verdict::sentences(self, policy, &groups), groups }
         });
         let shared = Report {
             subject: self.subject(),
-            verdict: verdict::belief(self),
+            verdict: verdict::cautions(self),
+            reading: verdict::basis(self),
             tables: tables::tables(self),
             plots: (0..plan.points.len()).flat_map(|point| self.plots(point)).collect(),
             recipe: self.recipe.rows(),
@@ -55,33 +56,42 @@ impl Document for SimReport {
 
 /// Conclusions about one policy B: sentences, and measures by subject.
 pub(crate) struct PolicyVerdict {
-    /// Sentences, the most important first.
+    /// Sentences, the headline first.
     pub(crate) sentences: Vec<String>,
     /// Measures by subject.
     pub(crate) groups: Vec<Group>,
 }
 
+/// Options to try next.
+const NEXT: &str = "Plots: --html FILE.";
+
 /// Assembles a report for each policy B from its conclusions and from the parts that all of them share. The first
-/// report gets the question, and the last one everything else. Without a policy B, one report has everything.
+/// report gets the question, and the last one everything else. Without a policy B, one report has all tables.
 pub(crate) fn assemble_reports(plan: &Plan, verdicts: Vec<PolicyVerdict>, shared: Report) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::with_capacity(verdicts.len().max(1));
     for (policy, verdict) in (1..).zip(verdicts) {
         let sides = [0, policy].map(|side: usize| plan.policies[side].name.clone());
-        let subject = vec![format!("A: {}; B: {}", sides[0], sides[1])];
+        let subject = ["A", "B"].into_iter().zip(&sides);
+        let subject =
+            subject.map(|(side, name)| describe_side(side, name, freehold_policies::describe(name))).collect();
         let PolicyVerdict { sentences, groups } = verdict;
         reports.push(Report { sides, subject, verdict: sentences, groups, detail: shared.detail, ..Report::default() });
     }
-    let last = reports
-        .pop()
-        .unwrap_or_else(|| Report { sides: [plan.policies[0].name.clone(), String::new()], ..Report::default() });
-    let Report { sides, subject, mut verdict, groups, .. } = last;
+    let last = reports.pop().unwrap_or_else(|| Report {
+        sides: [plan.policies[0].name.clone(), String::new()],
+        detail: if shared.detail == Detail::All { Detail::All } else { Detail::Tables },
+        ..Report::default()
+    });
+    let Report { sides, subject, mut verdict, groups, detail, .. } = last;
     verdict.extend(shared.verdict);
     let mut sentences = vec![plan.shows.trim().to_owned()];
     sentences.extend(plan.points.iter().filter_map(|point| point.workload.left_out()));
     sentences.dedup();
     let caveats = vec![Caveats { title: "About the plan".into(), sentences }];
     let question = shared.subject;
-    reports.push(Report { sides, subject, verdict, groups, caveats, reading: plan.reading(), ..shared });
+    let reading = [shared.reading, plan.reading()].concat();
+    let next = vec![NEXT.to_owned()];
+    reports.push(Report { sides, subject, verdict, groups, caveats, reading, next, detail, ..shared });
     reports[0].subject.splice(0..0, question);
     reports
 }
@@ -106,7 +116,7 @@ mod tests {
 
     #[test]
     fn report_fits_any_width_and_has_tables_from_80_columns() {
-        let report = report();
+        let report = report().with_detail(Detail::Tables);
         for width in [40, 80, 200] {
             let text: String =
                 report.reports().iter().map(|report| terminal::text(report, Style::with_width(width))).collect();
@@ -128,8 +138,8 @@ mod tests {
         let reports = report.reports();
         assert_eq!(reports.len(), 2);
         assert!(reports[0].tables.is_empty() && reports[1].tables.len() == 4);
-        assert!(reports.iter().all(|report| report.verdict[0].contains("throughput ") && !report.groups.is_empty()));
+        assert!(reports.iter().all(|report| report.verdict[0].starts_with("better ") && !report.groups.is_empty()));
         assert_eq!(reports[1].plots.len(), 2 * 6);
-        assert!(reports[1].plots.iter().any(|plot| plot.of == "order = 3" && plot.title.contains("99th percentile")));
+        assert!(reports[1].plots.iter().any(|plot| plot.of == "order = 3" && plot.title.contains("p99 latency")));
     }
 }

@@ -4,15 +4,15 @@
 //! some requests wait. If the two disagree, a sentence names the case and the amounts.
 
 use freehold_report::number::{self, change, change_or_from_none};
+use freehold_report::report::screen::headline;
 use freehold_report::report::{Group, Measure, Row};
-use freehold_stats::verdict::{Direction, Verdict};
+use freehold_stats::verdict::Verdict;
 
 use super::judge;
 use super::measures::{self, Measure as RunMeasure};
 use super::model::SimReport;
 use crate::measure::quantity;
 use crate::sweep::Cell;
-use crate::workload::WorkPace;
 
 /// Remark on a run in which memory never filled.
 pub const NEVER_FULL: &str = "Memory never filled, so the policies were not tested under pressure: simulate a longer \
@@ -51,6 +51,7 @@ pub fn groups(report: &SimReport, policy: usize) -> Vec<Group> {
     for (name, run_measures) in measures::groups(report.pace()) {
         let compared = run_measures.iter().map(|measure| Measure {
             name: measure.name,
+            title: measure.about,
             unit: measure.unit.name(),
             direction: report.direction(measure),
             rows: cases(report, measure, policy).into_iter().map(row).collect(),
@@ -66,58 +67,11 @@ fn row(case: Case) -> Row {
     Row { case: case.label, a, b, change: case.change, verdict: case.verdict, ..Row::default() }
 }
 
-/// Returns sentences on changes of throughput and latency, on their disagreement, and on all other measures.
-pub fn sentences(report: &SimReport, policy: usize) -> Vec<String> {
-    let b = &report.plan.policies[policy].name;
+/// Returns the headline, which counts labels, and a sentence if throughput and latency disagree.
+pub fn sentences(report: &SimReport, policy: usize, groups: &[Group]) -> Vec<String> {
     let [throughput, latency] =
         [measures::THROUGHPUT, measures::ALLOC_P99].map(|measure| cases(report, &measure, policy));
-    let speed = match report.pace() {
-        WorkPace::Free => format!("throughput {}; ", describe_cases(&throughput)),
-        WorkPace::Set => String::new(),
-    };
-    let first = format!("{b}: {speed}p99 latency of allocations {}.", describe_cases(&latency));
-    let mut sentences = vec![first];
-    sentences.extend(disagreement(&throughput, &latency));
-    sentences.push(elsewhere(report, policy));
-    sentences
-}
-
-/// Describes one measure in all cases.
-fn describe_cases(cases: &[Case]) -> String {
-    if let [case] = cases {
-        return format!("{} ({})", case.verdict.word(), change_text(case));
-    }
-    let mut parts = Vec::new();
-    for verdict in Verdict::ALL {
-        let alike = with_verdict(cases, verdict);
-        if alike.is_empty() {
-            continue;
-        }
-        let count = match (parts.is_empty(), alike.len() == cases.len()) {
-            (_, true) => format!("all {} cases", cases.len()),
-            (true, false) => format!("{} of {} cases", alike.len(), cases.len()),
-            _ => alike.len().to_string(),
-        };
-        let changes = if verdict == Verdict::NoChange { String::new() } else { format!(" ({})", range(&alike)) };
-        parts.push(format!("{} in {count}{changes}", verdict.word()));
-    }
-    parts.join(", ")
-}
-
-/// Returns the cases with this verdict.
-fn with_verdict(cases: &[Case], verdict: Verdict) -> Vec<&Case> {
-    cases.iter().filter(|case| case.verdict == verdict).collect()
-}
-
-/// Formats the range of changes, from the smallest to the largest.
-fn range(cases: &[&Case]) -> String {
-    let known = cases.iter().filter_map(|case| case.change);
-    let (low, high) = known.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), by| (low.min(by), high.max(by)));
-    if low > high {
-        return "from none".to_owned();
-    }
-    let [least, most] = [low, high].map(|relative| change(Some(relative)));
-    if least == most { least } else { format!("{least} to {most}") }
+    std::iter::once(headline(groups)).chain(disagreement(&throughput, &latency)).collect()
 }
 
 fn change_text(case: &Case) -> String {
@@ -156,63 +110,30 @@ fn latency_text(nanoseconds: Option<f64>) -> String {
     nanoseconds.map_or_else(|| number::ABSENT.to_owned(), |value| measures::ALLOC_P99.text(value))
 }
 
-/// Lists the other measures that are better or worse in some case. Of measures with several samples, the worst sample
-/// counts.
-fn elsewhere(report: &SimReport, policy: usize) -> String {
-    let others: Vec<(&str, Vec<Case>)> = measures::groups(report.pace())
-        .flat_map(|(_, measures)| measures)
-        .filter(|measure| measure.direction != Direction::Neutral && !is_described_before(measure))
-        .map(|measure| (measure.about, cases(report, measure, policy)))
-        .collect();
-    let mut sentences = Vec::new();
-    for (title, verdict) in [("Also better", Verdict::Better), ("Also worse", Verdict::Worse)] {
-        let list = list_measures(&others, verdict);
-        if !list.is_empty() {
-            sentences.push(format!("{title}: {list}."));
-        }
-    }
-    if sentences.is_empty() { "No other measure is better or worse.".to_owned() } else { sentences.join(" ") }
+/// Returns cautions: memory that never filled, and a single seed.
+pub fn cautions(report: &SimReport) -> Vec<String> {
+    let single = (report.plan.seeds == 1)
+        .then(|| "One seed: effects cannot be distinguished from chance; --seeds runs more.".to_owned());
+    report.is_calm().then(|| NEVER_FULL.to_owned()).into_iter().chain(single).collect()
 }
 
-/// Returns whether an earlier sentence describes this measure, or another measure has its worst value.
-fn is_described_before(measure: &RunMeasure) -> bool {
-    [measures::THROUGHPUT.name, measures::ALLOC_P99.name].contains(&measure.name) || measure.name.ends_with("_end")
-}
-
-/// Lists the measures that have this verdict in some case.
-fn list_measures(measures: &[(&str, Vec<Case>)], verdict: Verdict) -> String {
-    let mut listed = Vec::new();
-    for (words, cases) in measures {
-        let alike = with_verdict(cases, verdict);
-        if !alike.is_empty() {
-            let number = alike.len();
-            let count = match cases.len() {
-                1 => range(&alike),
-                _ => format!("{number} {}", number::unit(number as u64, "cases")),
-            };
-            listed.push(format!("{words} ({count})"));
-        }
-    }
-    listed.join("; ")
-}
-
-/// Returns sentences on the reliability of the result, for all policies together.
-pub fn belief(report: &SimReport) -> Vec<String> {
+/// Returns the rule of the verdicts, and the reliability of the numbers.
+pub fn basis(report: &SimReport) -> Vec<String> {
     let margin = judge::MARGIN * 100.0;
-    let seeds = match report.plan.seeds {
-        1 => "One seed: effects cannot be distinguished from chance; --seeds runs more.".to_owned(),
-        seeds => format!(
-            "A verdict holds under each of {seeds} seeds, and its median change exceeds {margin} %. Throughput differs \
-             by at most {} between seeds.",
+    let rule = (report.plan.seeds > 1).then(|| {
+        format!(
+            "A verdict holds under each of {} seeds, and its median change exceeds {margin} %. Throughput differs by \
+             at most {} between seeds.",
+            report.plan.seeds,
             apart(report)
-        ),
-    };
+        )
+    });
     let exact = format!(
         "This is a simulation of the real engine. Its results are exact and equal on every machine. Their distance \
          from a real machine depends on the cost table `{}` (`freehold calibrate --check`).",
         report.recipe.costs.name
     );
-    report.is_calm().then(|| NEVER_FULL.to_owned()).into_iter().chain([seeds, exact]).collect()
+    rule.into_iter().chain([exact]).collect()
 }
 
 /// Returns the largest distance between two seeds of a cell, relative to their median.
@@ -246,15 +167,6 @@ mod tests {
             "Throughput and p99 disagree in 1 of 2 cases, most on 32 CPUs: throughput +14.0 % (better), p99 from 12 to \
              150 ns (worse)."
         );
-        assert_eq!(describe_cases(&throughput), "better in 1 of 2 cases (+14.0 %), no change in 1");
         assert_eq!(disagreement(&throughput, &throughput), None);
-    }
-
-    #[test]
-    fn equal_case_verdicts_are_summarised() {
-        let cases =
-            [case_with_verdict("1", 10.0, 11.0, Verdict::Better), case_with_verdict("2", 10.0, 20.0, Verdict::Better)];
-        assert_eq!(describe_cases(&cases), "better in all 2 cases (+10.0 % to +100.0 %)");
-        assert_eq!(describe_cases(&cases[..1]), "better (+10.0 %)");
     }
 }

@@ -47,7 +47,8 @@ fn blocks(report: &SimReport, cell: &Cell) -> impl Iterator<Item = String> {
     let head = format!("# {name}: {policy}, cpus {cpus}{swept}");
     let window = format!("{} ms, after {} ms of warming up", point.duration_ms, point.warmup_ms);
     (1..).zip(&cell.outcomes).map(move |(seed, run)| {
-        let calm = if run.vmstat.is_under_pressure() { "" } else { "; memory never filled, so there was no pressure" };
+        let calm =
+            if run.vmstat.is_under_pressure() { "" } else { "\n# memory never filled, so there was no pressure" };
         format!("{head}, seed {seed}, {window}{calm}\n{}", run.vmstat.text())
     })
 }

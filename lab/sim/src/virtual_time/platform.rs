@@ -5,7 +5,7 @@
 //! request.
 
 use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
-use freehold::platform::{FreePages, Migrated, Migration, Platform, Reclaim, Reclaimed};
+use freehold::platform::{FreePages, Isolation, Migrated, Migration, Platform, Reclaim, Reclaimed};
 use freehold::stats::Counts;
 
 use super::account::Account;
@@ -92,6 +92,10 @@ impl Platform for VirtualTime {
 
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         shrink::shrink_node(self, &self.model, pages, wanted)
+    }
+
+    fn can_isolate(&self, isolation: &Isolation) -> bool {
+        self.model.can_isolate(isolation)
     }
 
     fn migrate(&self, migration: &Migration) -> Migrated {

@@ -166,7 +166,7 @@ impl AllRuns<'_> {
         let directed = measure.directed(if is_set { Direction::Neutral } else { measure.direction });
         let rows = self.points().filter_map(|point| self.row(point, policy, &directed)).collect();
         let (unit, direction) = (directed.unit.name(), directed.direction);
-        model::Measure { name: directed.name, unit, direction, rows, pooled: None }
+        model::Measure { name: directed.name, title: directed.about, unit, direction, rows, pooled: None }
     }
 
     fn report(&self, policy: usize, comparisons: usize, terms: Terms) -> Option<model::Report> {

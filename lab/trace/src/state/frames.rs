@@ -16,8 +16,9 @@ use crate::snapshot::{ALLOCATED, flag};
 /// Frames that share a stamp.
 pub const CHUNK_FRAMES: u64 = 4096;
 
-/// Highest order on the per-CPU lists, besides that of a huge page. linux: mm/page_alloc.c:pcp_allowed_order
-const COSTLY_ORDER: u8 = 3;
+/// Largest order at which the kernel expects that an allocation succeeds, and the largest on the per-CPU lists besides
+/// that of a huge page. linux: include/linux/mmzone.h:PAGE_ALLOC_COSTLY_ORDER, mm/page_alloc.c:pcp_allowed_order
+pub const COSTLY_ORDER: u8 = 3;
 
 /// Returns whether a free block of `order` goes to a per-CPU list.
 pub fn fits_percpu_lists(order: u8, pageblock_order: u8) -> bool {

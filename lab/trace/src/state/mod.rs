@@ -19,7 +19,7 @@ mod zones;
 
 pub use crate::snapshot::ALLOCATED;
 pub use first_events::{Agreement, AllocatedBlock, CachedBlock, FirstEvents, Flags};
-pub use frames::{CHUNK_FRAMES, Frames, fits_percpu_lists};
+pub use frames::{CHUNK_FRAMES, COSTLY_ORDER, Frames, fits_percpu_lists};
 pub use pageblocks::{Ballot, Pageblocks, TypeChange, Votes};
 pub use rows::StateRows;
 pub use zones::ZonesAt;

@@ -22,7 +22,7 @@ fn error_of(path: &Path, bytes: &[u8]) -> Error {
 
 #[test]
 fn missing_file_is_an_error() {
-    let error = Reader::open("/nowhere/a.parquet").err().expect("it is not there");
+    let error = Reader::open("/nowhere/a.parquet").err().expect("the file must be missing");
     assert!(error.to_string().starts_with("cannot read /nowhere/a.parquet:"), "{error}");
 }
 

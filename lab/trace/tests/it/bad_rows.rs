@@ -26,7 +26,7 @@ fn error_after(spoil: impl Fn(&mut Vec<Raw>)) -> Error {
     let facts: Facts = read(&path).unwrap().0;
     let mut raw: Vec<Raw> = good.iter().map(Raw::from_row).collect();
     std::fs::write(&path, plain_file(&raw, &facts)).unwrap();
-    assert_eq!(read(&path).unwrap().1, good, "unspoiled, it is read");
+    assert_eq!(read(&path).unwrap().1, good, "the unspoiled file must be readable");
     spoil(&mut raw);
     std::fs::write(&path, plain_file(&raw, &facts)).unwrap();
     read(&path).expect_err("a row is bad")

@@ -91,7 +91,7 @@ fn recording() -> (tempfile::TempDir, Vec<u8>, Vec<Row>, Facts) {
 fn damaged_recording_is_refused_or_read_unchanged() {
     let (folder, whole, rows, _) = recording();
     let taken = fuzz(&whole, real_reader(folder.path()), |found| found != rows).unwrap();
-    assert!((1..CASES / 2).contains(&taken), "some damage is harmless, most is not: {taken}");
+    assert!((1..CASES / 2).contains(&taken), "some damaged files must be accepted, but not most: {taken}");
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn damage_in_the_decoders_never_panics() {
     let (folder, _, rows, stored) = recording();
     let whole = plain_file(&rows.iter().map(Raw::from_row).collect::<Vec<_>>(), &stored);
     let reader = real_reader(folder.path());
-    assert_eq!(reader(&whole).as_deref(), Some(&rows[..]), "undamaged, it is read");
+    assert_eq!(reader(&whole).as_deref(), Some(&rows[..]), "the undamaged file must be readable");
     let taken = fuzz(&whole, reader, |found| found.len() != rows.len()).unwrap();
-    assert!(taken > CASES / 20, "without checksums some damage goes unnoticed: {taken}");
+    assert!(taken > CASES / 20, "without checksums, some damaged files must be accepted: {taken}");
 }
 
 #[test]

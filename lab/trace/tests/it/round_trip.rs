@@ -21,7 +21,7 @@ fn rows_and_facts_round_trip() {
     assert_eq!(found.tasks, facts().tasks);
     assert_eq!(found.rows.values().sum::<u64>(), rows.len() as u64);
     assert_eq!(found.rows[&(Kind::StartFree as u8)], 1);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the recording is left");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the recording may be left");
 }
 
 #[test]

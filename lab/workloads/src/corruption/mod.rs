@@ -16,6 +16,8 @@ mod outcome;
 use std::io::{self, Error, Write};
 
 use clap::Args;
+use freehold_timing::affinity;
+use rustix::thread::sched_getcpu;
 
 use blocks::{C, Life};
 use kinds::{KINDS, Kind};
@@ -73,6 +75,7 @@ pub fn run(args: &CorruptionArgs) -> io::Result<()> {
         .find(|case| case.name() == *name)
         .ok_or_else(|| Error::other(format!("there is no case `{name}`; --list prints all cases")))?;
     blocks::end_after(PATIENCE);
+    stay_on_this_cpu()?;
     let c = C::new();
     let mut life = Life::new(c, case.bytes);
     (case.kind.misuse)(c, case.bytes);
@@ -80,6 +83,12 @@ pub fn run(args: &CorruptionArgs) -> io::Result<()> {
         end_corrupted();
     }
     writeln!(to, "{HARMLESS}")
+}
+
+/// Restricts the process to the CPU that it runs on. A malloc may check a freed block only when later frees on the same
+/// CPU replace it in a queue, so a migration after the misuse would change the outcome.
+fn stay_on_this_cpu() -> io::Result<()> {
+    Ok(affinity::pin(sched_getcpu() as u16)?)
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use core::sync::atomic::{AtomicU8, AtomicU32};
 
 use freehold::base::CpuId;
 
-use super::returns::TICK;
-use super::start::Malloc;
+use super::parts::Malloc;
+use super::ticks::TICK;
 use super::{AnyHeap, CPU_ACTIVITY, with_heap};
 
 /// CPUs that have a byte of their own. CPUs whose numbers are equal modulo this number share a byte, and only the CPU

@@ -12,13 +12,13 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use rustix::thread::{futex, sched_yield};
 
 use super::options::GiveBack;
-use super::start::Malloc;
-use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, returns, with_heap};
+use super::parts::Malloc;
+use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, ticks, with_heap};
 
 /// Bytes of the helper's stack.
 const STACK: usize = 64 << 10;
@@ -38,8 +38,8 @@ const NONE: u32 = 0;
 const STARTING: u32 = 1;
 const RUN: u32 = 2;
 const STOP: u32 = 3;
-/// The helper's `pthread_t`.
-static THREAD: AtomicU64 = AtomicU64::new(0);
+/// The helper's `pthread_t`: a number with glibc, an address with musl.
+static THREAD: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts the helper if the options enable it and it is not running. Must not be called within a slow path or under a
 /// lock of the C library. If the system cannot create a thread, frees continue to return memory.
@@ -62,7 +62,7 @@ pub fn start() {
         let started = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, null_mut()) == 0;
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        THREAD.store(thread.assume_init(), Release);
+        THREAD.store(thread.assume_init() as usize, Release);
         started
     };
     ORDER.store(if started { RUN } else { NONE }, Release);
@@ -86,7 +86,7 @@ pub fn stop() {
     let _woken = futex::wake(&ORDER, futex::Flags::PRIVATE, 1);
     // SAFETY: the state was `RUN`, so the thread was started; only the caller that changed it to `STOP` joins the
     // thread.
-    unsafe { libc::pthread_join(THREAD.load(Acquire), null_mut()) };
+    unsafe { libc::pthread_join(THREAD.load(Acquire) as libc::pthread_t, null_mut()) };
     ORDER.store(NONE, Release);
 }
 
@@ -105,7 +105,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     while ORDER.load(Acquire) != STOP {
         let _woken = futex::wait(&ORDER, futex::Flags::PRIVATE, RUN, Some(&PAUSE));
         profile::serve();
-        let moment = returns::now();
+        let moment = ticks::now();
         let is_first = RETURNS.begin_moment(moment);
         let now = malloc.measure();
         idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };
@@ -133,7 +133,7 @@ fn has_own_files() -> bool {
 
 /// Returns all old runs, and the heap's free blocks until little memory is free, in steps.
 fn give_back_old(malloc: &Malloc, now: u32) {
-    let until = now.saturating_sub(malloc.options.age / returns::TICK);
+    let until = now.saturating_sub(malloc.options.age / ticks::TICK);
     if let Some(_within) = enter() {
         malloc.runs.drain(now);
     }

@@ -9,6 +9,7 @@
 //!
 //! ```text
 //! start         creates the heap and the runs at the first request
+//! parts         the heap, the runs and the options
 //! gate          records which threads are in a slow path, for signal handlers and forks
 //! nested        serves calls that interrupt a slow path of their own thread
 //! returns       returns free memory to the system
@@ -17,19 +18,26 @@
 //! cpu_activity  tracks which CPUs have cached objects
 //! hardened      seals, held blocks and guards, for a process that detects misuse
 //! site          return addresses of callers, for reports of misuse
+//! ticks         coarse time
 //! options       the environment variable FREEHOLD_OPTIONS
 //! profile       the heap profiler, if the options enable it
 //! stats         statistics of used memory
+//! usage         name, memory and CPU time of the process
+//! line          the line of statistics that a process writes at exit
+//! count_file    counts the processes without a line
 //! outline       addresses of the malloc's tables, for readers outside of the process
 //! ```
 
+mod count_file;
 mod cpu_activity;
 mod gate;
 mod hardened;
 pub mod helper;
+pub mod line;
 mod nested;
 pub mod options;
 pub mod outline;
+mod parts;
 mod pressure;
 pub mod profile;
 mod realloc;
@@ -37,6 +45,8 @@ mod returns;
 pub mod site;
 mod start;
 pub mod stats;
+mod ticks;
+pub mod usage;
 
 use core::fmt;
 use core::fmt::Write;
@@ -46,7 +56,7 @@ use freehold::slab::cpu::PushOutcome;
 use freehold::slab::fast_path::{Frontend, Sheaves};
 
 use crate::heap::Heap;
-use crate::os::platform::{LockedCpus, Process, StandardError};
+use crate::os::platform::{Process, StandardError};
 use crate::os::rseq::Rseq;
 use crate::runs::{FreeOutcome, PAGE};
 use cpu_activity::CpuActivity;
@@ -54,6 +64,7 @@ use gate::{EntryGuard, Gate};
 use hardened::RequestedSize;
 pub use hardened::check_held;
 use nested::Nested;
+use parts::{AnyHeap, with_heap};
 pub use realloc::{ResizeOutcome, resize};
 use returns::Returns;
 pub use site::Site;
@@ -81,24 +92,6 @@ pub struct Block {
     /// Whether all bytes are known to be zero.
     pub is_zero: bool,
 }
-
-/// The heap of the process, with one of two CPU-local primitives.
-#[derive(Debug)]
-enum AnyHeap {
-    Rseq(Heap<Rseq>),
-    Locks(Heap<LockedCpus>),
-}
-
-/// Evaluates an expression with the heap, whichever of the two kinds it has.
-macro_rules! with_heap {
-    ($any:expr, $heap:ident => $what:expr) => {
-        match $any {
-            AnyHeap::Rseq($heap) => $what,
-            AnyHeap::Locks($heap) => $what,
-        }
-    };
-}
-use with_heap;
 
 /// Allocates memory as C's `malloc` does: returns null and sets `errno` if there is none, and returns a unique address
 /// if `size` is 0. Costs one section if this CPU has a cached object of the size.
@@ -328,7 +321,7 @@ impl Place {
 fn allocate_object(size: usize, align: usize) -> Option<Block> {
     let Some(_entered) = enter() else { return allocate_nested(size, align) };
     let malloc = MALLOC.or_start()?;
-    malloc.note_cpu(returns::now());
+    malloc.note_cpu(ticks::now());
     let object = with_heap!(&malloc.heap, heap => heap.malloc(size).ok());
     let object = object.or_else(|| {
         // Free runs may hold memory that the heap could use.
@@ -417,7 +410,7 @@ fn free_within(object: NonNull<u8>) {
         match malloc.runs.free_cached(malloc.cpu(), object).unwrap_or_else(|error| refuse(object, &error)) {
             FreeOutcome::Cached => {}
             FreeOutcome::Uncached(claimed) => {
-                let (bytes, now) = (claimed.bytes(), returns::now());
+                let (bytes, now) = (claimed.bytes(), ticks::now());
                 malloc.runs.free(claimed, now);
                 RETURNS.after_free(malloc, bytes, now);
             }
@@ -426,7 +419,7 @@ fn free_within(object: NonNull<u8>) {
         // SAFETY: the caller of `free` promised that the object is not used any more.
         let freed = with_heap!(&malloc.heap, heap => unsafe { heap.free(object) });
         freed.unwrap_or_else(|error| refuse(object, &error));
-        let now = returns::now();
+        let now = ticks::now();
         malloc.note_cpu(now);
         RETURNS.after_free(malloc, PAGE, now);
     }

@@ -3,8 +3,8 @@
 //! here.
 //!
 //! Memory is taken from a reserved piece by one atomic step, and is never reused. Such calls are rare and need little
-//! memory. When the piece is used up, they get no memory. Freed blocks are pushed to a list without a lock; the next
-//! thread that leaves a slow path frees them.
+//! memory. When the piece is used up, they get no memory. Blocks of the heap that such calls free are pushed to a list
+//! without a lock; the next thread that leaves a slow path frees them.
 
 use core::cell::UnsafeCell;
 use core::ptr::{NonNull, null_mut};

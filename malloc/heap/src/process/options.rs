@@ -6,6 +6,7 @@
 use core::ffi::CStr;
 use core::fmt::Write;
 
+use super::count_file::CountFile;
 use super::profile::{Choice, Template};
 use crate::os::mmap::HugePages;
 use crate::os::platform::StandardError;
@@ -36,6 +37,10 @@ pub struct Options {
     pub hardened: Hardened,
     /// Statistics that are written at exit.
     pub stats: Stats,
+    /// Process whose child writes its line even if it was brief, or 0.
+    pub stats_parent: i32,
+    /// File that counts the processes without a line.
+    pub stats_file: CountFile,
     /// Settings of the heap profiler.
     pub profile: Choice,
 }
@@ -78,6 +83,8 @@ pub enum Stats {
     Off,
     /// One line on standard error.
     AtExit,
+    /// One line, unless the process was brief ([`Usage::is_brief`](super::usage::Usage::is_brief)).
+    OfLong,
     /// One line, and a table by size.
     OfSizes,
 }
@@ -107,13 +114,16 @@ impl Options {
         sections: Sections::Auto,
         hardened: Hardened::Off,
         stats: Stats::Off,
+        stats_parent: 0,
+        stats_file: CountFile::NONE,
         profile: Choice::NONE,
     };
 
     /// Description of the known settings, which is appended to a report of an unknown one.
     pub const KNOWN: &str = "the options are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, cpus=NUMBER, \
-                             huge-pages=system|wanted, sections=auto|locks, hardened=off|on, stats=off|exit|sizes, \
-                             profile=PATH, profile-rate=SIZE, profile-signal=NUMBER";
+                             huge-pages=system|wanted, sections=auto|locks, hardened=off|on, \
+                             stats=off|exit|long|sizes, stats-parent=NUMBER, stats-file=PATH, profile=PATH, \
+                             profile-rate=SIZE, profile-signal=NUMBER";
 
     /// Checks that every setting of a text is understood.
     ///
@@ -179,7 +189,10 @@ impl Options {
             (b"hardened", b"on") => self.hardened = Hardened::On,
             (b"stats", b"off") => self.stats = Stats::Off,
             (b"stats", b"exit") => self.stats = Stats::AtExit,
+            (b"stats", b"long") => self.stats = Stats::OfLong,
             (b"stats", b"sizes") => self.stats = Stats::OfSizes,
+            (b"stats-parent", process) => self.stats_parent = i32::try_from(number(process)?).ok()?,
+            (b"stats-file", path) => self.stats_file = CountFile::new(path)?,
             (b"profile", path) => self.profile.path = Template::new(path)?,
             (b"profile-rate", size) => self.profile.mean = bytes(size).filter(|&mean| mean > 0)?,
             (b"profile-signal", number) => self.profile.signal = signal(number)?,
@@ -225,8 +238,8 @@ mod tests {
 
     #[test]
     fn options_are_parsed() {
-        let text = "return=helper, keep=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,hardened=on,stats=exit,\
-                    profile=/var/a=b.%p,profile-rate=4k,profile-signal=12,";
+        let text = "return=helper, keep=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,hardened=on,stats=long,\
+                    stats-parent=7,stats-file=x,profile=/var/a=b.%p,profile-rate=4k,profile-signal=12,";
         let wanted = Options {
             give_back: GiveBack::Helper,
             keep: 4 << 20,
@@ -235,7 +248,9 @@ mod tests {
             huge_pages: HugePages::Wanted,
             sections: Sections::Locks,
             hardened: Hardened::On,
-            stats: Stats::AtExit,
+            stats: Stats::OfLong,
+            stats_parent: 7,
+            stats_file: CountFile::new(b"x").unwrap(),
             profile: Choice { path: Template::new(b"/var/a=b.%p").unwrap(), mean: 4096, signal: 12 },
         };
         assert_eq!(read(text), (wanted, Ok(())));
@@ -258,6 +273,8 @@ mod tests {
             "profile-rate=0",
             "profile-signal=9",
             "profile-signal=65",
+            "stats-parent=-1",
+            "stats-file=",
             "=",
             "\u{fc}",
         ] {

@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use freehold::slab::Tables;
 
 use super::options::Hardened;
-use super::start::Malloc;
+use super::parts::Malloc;
 use super::{AnyHeap, with_heap};
 
 /// Words of an outline.

@@ -3,7 +3,7 @@
 use core::ptr::NonNull;
 
 use super::hardened::RequestedSize;
-use super::{Block, MALLOC, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, profile, returns, usable};
+use super::{Block, MALLOC, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, profile, ticks, usable};
 
 /// Bytes from which pages are moved instead of copied. A smaller block is copied as fast as the system call moves it.
 const MOVED: usize = 4 << 20;
@@ -60,7 +60,7 @@ fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site
 /// Changes the length of a run in place, if the pages behind it allow that.
 fn resize_run(start: NonNull<u8>, old: usize, pages: u32) -> bool {
     let Some(_within) = enter() else { return (pages as usize * PAGE) <= old };
-    MALLOC.get().is_some_and(|malloc| malloc.runs.resize(start, pages, returns::now()))
+    MALLOC.get().is_some_and(|malloc| malloc.runs.resize(start, pages, ticks::now()))
 }
 
 /// Copies or moves the contents of an old block to a new one, up to the smaller of the two sizes.

@@ -33,8 +33,9 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use super::AnyHeap;
 use super::helper;
 use super::options::GiveBack;
+use super::parts::Malloc;
 use super::pressure::{self, Limit};
-use super::start::Malloc;
+use super::ticks::{TICK, now};
 use super::with_heap;
 
 /// Divisor of the bytes in use, for the long-term limit of free memory.
@@ -54,8 +55,6 @@ const GROWTH: usize = 1 << 20;
 const NEVER: usize = usize::MAX / 2;
 /// Value of `Returns::keep` if the program has not set one.
 const UNSAID: usize = usize::MAX;
-/// Resolution of times in milliseconds.
-pub(super) const TICK: u32 = 250;
 
 /// State of returning memory.
 #[derive(Debug)]
@@ -220,12 +219,4 @@ impl Malloc {
             heap.give_back(usize::MAX)
         });
     }
-}
-
-/// Returns the time in ticks of a quarter of a second, since an arbitrary start.
-pub(super) fn now() -> u32 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one `timespec` into the live variable `time`.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    (time.tv_sec as u32) * (1000 / TICK) + time.tv_nsec as u32 / (TICK * 1_000_000)
 }

@@ -8,15 +8,14 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use freehold::base::CpuId;
-use freehold::platform::Platform;
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabChoices, SlabLinks, SlabOrder};
 use freehold::slab::own_caches;
 use rustix::thread::sched_yield;
 
 use super::options::{self, Hardened, Options, Sections};
-use super::{AnyHeap, DefaultFastPath, GATE, hardened, helper, nested, outline, pressure, profile, with_heap};
+use super::parts::Malloc;
+use super::{AnyHeap, DefaultFastPath, GATE, hardened, helper, nested, outline, pressure, profile};
 use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{Reservation, address_space_limit, data_limit, memory_bytes};
@@ -29,14 +28,6 @@ const OBJECTS_MAX: usize = 4 << 40;
 const RUNS_MAX: usize = 8 << 40;
 /// Bytes of the smallest range for runs.
 const RUNS_LEAST: usize = 2 << 20;
-
-/// Parts of the process's malloc.
-#[derive(Debug)]
-pub(super) struct Malloc {
-    pub heap: AnyHeap,
-    pub runs: Runs,
-    pub options: Options,
-}
 
 /// State of the process's malloc, and the kind of its heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,11 +209,6 @@ impl Malloc {
         let heap = halves(shares.objects, LARGEST_BLOCK).find_map(|bytes| AnyHeap::make(bytes, &options))?;
         let runs = halves(shares.runs, RUNS_LEAST).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
         Some(Malloc { heap, runs, options })
-    }
-
-    #[inline]
-    pub(super) fn cpu(&self) -> CpuId {
-        with_heap!(&self.heap, heap => heap.slab().platform().cpu())
     }
 }
 

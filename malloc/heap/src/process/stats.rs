@@ -4,7 +4,8 @@ use core::fmt;
 
 use freehold::slab::{Cache, CacheUsage};
 
-use super::start::Malloc;
+use super::parts::Malloc;
+use super::usage::Mebibytes;
 use super::{AnyHeap, MALLOC, enter, with_heap};
 
 /// Memory of the process's malloc in bytes, by use.
@@ -76,12 +77,12 @@ impl Malloc {
     }
 }
 
+/// Formats the memory in MiB.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Summary { objects, idle_in_slabs, runs, free, returned } = *self;
-        let [objects, idle_in_slabs] = [objects, idle_in_slabs].map(|bytes| bytes.div_ceil(1024));
-        let [runs, free, returned] = [runs, free, returned].map(|bytes| bytes.div_ceil(1024));
-        write!(f, "{objects} KiB in objects in use or cached ({idle_in_slabs} KiB idle in slabs), ")?;
-        write!(f, "{runs} KiB in runs of pages, {free} KiB free, {returned} KiB returned to the system")
+        let [objects, idle] = [objects, idle_in_slabs].map(Mebibytes);
+        let [runs, free, returned] = [runs, free, returned].map(Mebibytes);
+        write!(f, "objects {objects}, idle {idle}, runs {runs}, free {free}, returned {returned}")
     }
 }

@@ -42,7 +42,7 @@ impl Table {
             let difference = self.difference(&golden);
             assert!(
                 difference.is_empty(),
-                "{} is another one, - as it says, + as it is:\n{difference}",
+                "{} differs from this build (- file, + build):\n{difference}",
                 file.display()
             );
         }

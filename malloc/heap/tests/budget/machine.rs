@@ -34,10 +34,14 @@ pub(crate) fn with_engine<R>(pcp: PcpPolicy, run: impl FnOnce(&Engine<'_>) -> R)
     let range = Frames { start: Pfn::new(0), end: Pfn::new(FRAMES), node: NodeId(0), kind: ZoneKind::Normal };
     let (mut fixed, mut frames) = (Vec::new(), Vec::new());
     let fixed = align_to_page(&mut fixed, config.metadata_layout::<Threads<NoProbe>>());
-    let engine = PageAllocator::new(Threads::default(), &config, fixed).expect("it is valid");
+    let engine =
+        PageAllocator::new(Threads::default(), &config, fixed).expect("the configuration and the memory must be valid");
     let engine = Box::new(Apart(engine));
-    engine.0.online(&range, align_to_page(&mut frames, engine.0.online_layout(&range))).expect("it is valid");
-    engine.0.release(range.start, range.end).expect("it is online");
+    engine
+        .0
+        .online(&range, align_to_page(&mut frames, engine.0.online_layout(&range)))
+        .expect("the configuration and the memory must be valid");
+    engine.0.release(range.start, range.end).expect("the frames must be online");
     engine.0.set_up_watermarks(MinFree::BySize);
     run(&engine.0)
 }

@@ -128,6 +128,6 @@ fn exceeded_budget_is_reported() {
     let (kept, exceeded) = (count_scene(&pages::PAIR), count_scene(&pages::PAIR_AND_LOOK));
     assert_eq!(kept.difference(&count_scene(&pages::PAIR)), "");
     let difference = exceeded.difference(&kept);
-    assert_eq!(difference.lines().count(), 2, "one line is gone and one is new:\n{difference}");
+    assert_eq!(difference.lines().count(), 2, "exactly one line must be removed and one added:\n{difference}");
     assert!(pages::PAIR_AND_LOOK.counts(Linux).loads > pages::PAIR.counts(Linux).loads);
 }

@@ -124,7 +124,8 @@ impl FastPathCase {
         use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
         let config =
             HeapConfig { bytes: BYTES, policy: self.policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() };
-        let heap = Heap::new(&config, rseq, Process::new(CurrentCpuOfProcess::Rseq(rseq))).expect("a small heap");
+        let heap = Heap::new(&config, rseq, Process::new(CurrentCpuOfProcess::Rseq(rseq)))
+            .expect("a small heap can be created");
         let warm: Vec<_> = (0..WARM).map(|_| self.get(&heap)).collect();
         warm.into_iter().for_each(|object| self.put(&heap, object));
         (0..WARM).for_each(|_| _ = (self.pair)(&heap, self.size, null_mut()));

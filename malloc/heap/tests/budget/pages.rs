@@ -121,7 +121,7 @@ fn place_of(places: &[Place], trace: &Trace, address: u64) -> &'static str {
 /// Fills this CPU's list with blocks of an order, and returns an allocated block.
 fn warm<const ORDER: u8>(engine: &Engine<'_>) -> Pfn {
     (0..WARM).for_each(|_| _ = pair::<ORDER>(engine, Pfn::new(0)));
-    let held = engine.alloc_pages(GFP, Order::new(ORDER)).expect("there is memory");
+    let held = engine.alloc_pages(GFP, Order::new(ORDER)).expect("enough memory must be free");
     (0..WARM).for_each(|_| _ = pair::<ORDER>(engine, held));
     held
 }
@@ -129,17 +129,18 @@ fn warm<const ORDER: u8>(engine: &Engine<'_>) -> Pfn {
 /// Returns a page with two references.
 fn shared(engine: &Engine<'_>) -> Pfn {
     let page = warm::<0>(engine);
-    engine.get_page(page).expect("it is ours");
+    engine.get_page(page).expect("the test holds these pages");
     page
 }
 
 /// Returns a page that CPU 0 allocated, and moves the caller to CPU 1, on which another page of CPU 0 was just freed.
 fn held_elsewhere(engine: &Engine<'_>) -> Pfn {
     warm::<0>(engine);
-    let held: [Pfn; APART] = std::array::from_fn(|_| engine.alloc_pages(GFP, Order::ZERO).expect("there is memory"));
+    let held: [Pfn; APART] =
+        std::array::from_fn(|_| engine.alloc_pages(GFP, Order::ZERO).expect("enough memory must be free"));
     run_on_cpu(CpuId(1));
     warm::<0>(engine);
-    engine.free_pages(held[0], Order::ZERO).expect("it is ours");
+    engine.free_pages(held[0], Order::ZERO).expect("the test holds these pages");
     held[APART - 1]
 }
 

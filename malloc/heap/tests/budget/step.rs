@@ -185,7 +185,7 @@ fn install() {
         let mut action: sigaction = zeroed();
         action.sa_sigaction = on_trap as *const () as usize;
         action.sa_flags = SA_SIGINFO;
-        assert_eq!(sigaction(SIGTRAP, &raw const action, null_mut()), 0, "a handler can be set");
+        assert_eq!(sigaction(SIGTRAP, &raw const action, null_mut()), 0, "the signal handler cannot be set");
     }
 }
 

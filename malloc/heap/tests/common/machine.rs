@@ -13,5 +13,5 @@ pub(crate) fn cpus() -> Vec<CpuId> {
 pub(crate) fn run_on(cpu: CpuId) {
     let mut only = CpuSet::new();
     only.set(cpu.index());
-    sched_setaffinity(None, &only).expect("the CPU is one of those that we were given");
+    sched_setaffinity(None, &only).expect("the CPU must be in the affinity mask");
 }

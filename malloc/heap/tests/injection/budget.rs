@@ -59,7 +59,7 @@ pub(crate) fn check(setting: &Setting) {
         fs::write(GOLDEN, table).expect("the golden file can be written");
     } else {
         let golden = fs::read_to_string(GOLDEN).expect("the golden file is there");
-        assert!(golden == table, "{GOLDEN} says\n{golden}\nand this build has\n{table}");
+        assert!(golden == table, "{GOLDEN} contains\n{golden}\nbut this build has\n{table}");
     }
 }
 

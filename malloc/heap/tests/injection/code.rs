@@ -9,7 +9,7 @@ const LONGEST: usize = 15;
 
 /// Certainty that the code at an address belongs to the function.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RecordedWalk {
+enum Reached {
     /// The code belongs to the function.
     Function,
     /// The code belongs to the function if the call before it returns; otherwise another function may start there.
@@ -19,15 +19,15 @@ enum RecordedWalk {
 /// Returns the addresses of all instructions that are reachable from `roots`. Calls are stepped over.
 pub(crate) fn instructions(roots: &[usize]) -> Vec<usize> {
     let mut found = BTreeSet::new();
-    let mut ahead = walk(roots.to_vec(), RecordedWalk::Function, &mut found);
+    let mut ahead = walk(roots.to_vec(), Reached::Function, &mut found);
     while !ahead.is_empty() {
-        ahead = walk(ahead, RecordedWalk::BehindCall, &mut found);
+        ahead = walk(ahead, Reached::BehindCall, &mut found);
     }
     found.into_iter().collect()
 }
 
 /// Adds all instructions that are reachable without stepping over a call, and returns the addresses behind calls.
-fn walk(mut ahead: Vec<usize>, known: RecordedWalk, found: &mut BTreeSet<usize>) -> Vec<usize> {
+fn walk(mut ahead: Vec<usize>, reached: Reached, found: &mut BTreeSet<usize>) -> Vec<usize> {
     let mut behind_calls = Vec::new();
     while let Some(address) = ahead.pop() {
         if !found.insert(address) {
@@ -45,7 +45,7 @@ fn walk(mut ahead: Vec<usize>, known: RecordedWalk, found: &mut BTreeSet<usize>)
             // A tail call through the linker's table.
             FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {}
             // A jump table of another function, which starts behind a call that does not return.
-            FlowControl::IndirectBranch if known == RecordedWalk::BehindCall => {}
+            FlowControl::IndirectBranch if reached == Reached::BehindCall => {}
             other => panic!("{instruction} at {address:#x} is {other:?}: no part of a section"),
         }
     }

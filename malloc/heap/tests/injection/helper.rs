@@ -51,8 +51,8 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         self.mailbox.is_over.store(true, Ordering::Release);
-        let thread = self.thread.take().expect("it is joined once");
-        thread.join().expect("who tells it what to do has seen to it that it does not panic");
+        let thread = self.thread.take().expect("the thread must be joined only once");
+        thread.join().expect("the helper thread must not panic");
     }
 }
 

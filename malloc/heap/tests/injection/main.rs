@@ -68,7 +68,7 @@ fn with_setting(test: impl FnOnce(&Setting)) {
 fn restartable_sections_are_available() {
     let mut is_something = false;
     with_setting(|_| is_something = true);
-    assert!(is_something, "nothing of this harness was run");
+    assert!(is_something, "restartable sections are not available, so no test of this harness was run");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn interference_at_every_instruction_once_and_twice() {
         println!("{report}");
         assert_eq!(report.violations, Vec::<String>::new());
         assert!(report.cases >= 800, "{report}");
-        assert!(report.restarts > report.cases / 2, "the kernel restarts sections: {report}");
+        assert!(report.restarts > report.cases / 2, "the kernel must restart more than half of the sections: {report}");
     });
 }
 

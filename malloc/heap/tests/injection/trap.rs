@@ -63,7 +63,7 @@ pub(crate) fn install() {
         let mut action: sigaction = zeroed();
         action.sa_sigaction = on_trap as *const () as usize;
         action.sa_flags = SA_SIGINFO;
-        assert_eq!(sigaction(SIGTRAP, &raw const action, null_mut()), 0, "a handler can be set");
+        assert_eq!(sigaction(SIGTRAP, &raw const action, null_mut()), 0, "the signal handler cannot be set");
     }
 }
 
@@ -125,7 +125,7 @@ impl Breakpoints<'_> {
 
     /// Handles a breakpoint, and returns the address at which the thread continues. A breakpoint is one byte long.
     fn hit(&self, stopped: u64) -> u64 {
-        let place = self.place().expect("only a breakpoint that was set is met").addr() as u64;
+        let place = self.place().expect("the trap must be at a breakpoint of this harness").addr() as u64;
         let is_restarted = stopped != place + 1;
         let Met { hits, restarts } = self.met.get();
         self.met.set(Met { hits: hits + 1, restarts: restarts + usize::from(is_restarted) });
@@ -147,7 +147,7 @@ impl Breakpoints<'_> {
 extern "C" fn on_trap(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: `meet` keeps the breakpoints alive until the pointer is cleared, after the last breakpoint was removed.
     let breakpoints =
-        unsafe { BREAKPOINTS.load(Ordering::Acquire).as_ref() }.expect("no breakpoint is set by anybody else");
+        unsafe { BREAKPOINTS.load(Ordering::Acquire).as_ref() }.expect("all breakpoints must be those of this harness");
     // SAFETY: the kernel passes the `ucontext_t` of the interrupted thread to a handler with `SA_SIGINFO`.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let stopped = &mut registers[REG_RIP as c_uint as usize];

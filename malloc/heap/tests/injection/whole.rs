@@ -131,7 +131,11 @@ pub(crate) fn every_way(setting: &Setting, report: &mut Report) {
         let whole = Whole::new(setting, case, size, policy, setting.rseq);
         for operation in [Operation::Malloc, Operation::FreeToCurrent, Operation::FreeToOwn] {
             whole.operation.set(operation);
-            assert!(Code::new(setting, &whole).has_sections(), "{}: the sections are somewhere else", whole.name());
+            assert!(
+                Code::new(setting, &whole).has_sections(),
+                "{}: the operation has no section in the expected code",
+                whole.name()
+            );
             once_with(setting, &whole, &BETWEENS, report);
             if times == 2 {
                 twice_the_same(setting, &whole, &BETWEENS, report);
@@ -179,7 +183,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
     fn new(setting: &'s Setting, case: FastPathCase<C>, size: usize, policy: Policy, local: C) -> Whole<'s, C> {
         let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() };
         let platform = Process::new(CurrentCpuOfProcess::Rseq(setting.rseq));
-        let heap = Heap::new(&config, local, platform).expect("a small heap");
+        let heap = Heap::new(&config, local, platform).expect("a small heap can be created");
         let whole = Whole {
             setting,
             case,
@@ -208,7 +212,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
         self.begun.set(self.begun.get().wrapping_mul(5) + 1);
         let mut held = self.held.borrow_mut();
         let at = self.begun.get() % held.len();
-        let object = *held.iter().nth(at).expect("there are so many");
+        let object = *held.iter().nth(at).expect("there must be enough objects");
         held.remove(&object);
         object
     }
@@ -222,7 +226,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
     fn free(&self, object: NonNull<u8>) {
         self.held.borrow_mut().remove(&object);
         // SAFETY: the object was allocated and held, and is not used any more.
-        unsafe { self.heap.free(object) }.expect("it is an object");
+        unsafe { self.heap.free(object) }.expect("the pointer must be an object in use");
     }
 
     fn twist(&self) {

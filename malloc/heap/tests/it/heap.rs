@@ -39,7 +39,7 @@ fn churn<C: CpuLocal>(heap: &Heap<C>, seed: u64) {
     for _ in 0..40_000 {
         if live.len() < 2000 && chance.u8(..5) < 3 || live.is_empty() {
             let size = 1 << chance.u32(0..14);
-            let object = heap.malloc(size).expect("there is room");
+            let object = heap.malloc(size).expect("the heap must have enough memory");
             let number = chance.u8(..);
             // SAFETY: the object was just allocated with `size` bytes.
             unsafe { object.write_bytes(number, size) };
@@ -48,18 +48,18 @@ fn churn<C: CpuLocal>(heap: &Heap<C>, seed: u64) {
             let (object, size, number) = live.swap_remove(chance.usize(..live.len()));
             // SAFETY: the object was allocated with `size` bytes, which were all written.
             let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size) };
-            assert!(bytes.iter().all(|byte| *byte == number), "somebody wrote into an object of {size} bytes");
+            assert!(bytes.iter().all(|byte| *byte == number), "the bytes of an object of {size} bytes were changed");
             // SAFETY: `live` holds each allocated object once, and this one was just removed.
-            unsafe { heap.free(object) }.expect("it is an object");
+            unsafe { heap.free(object) }.expect("the pointer must be an object in use");
         }
     }
     for (object, ..) in live {
         // SAFETY: `live` holds objects that were allocated and not freed, and each is visited once.
-        unsafe { heap.free(object) }.expect("it is an object");
+        unsafe { heap.free(object) }.expect("the pointer must be an object in use");
     }
     heap.slab().shrink();
     // SAFETY: no other thread uses the heap, and all objects were freed.
-    let census = unsafe { heap.slab().check() }.expect("nothing is lost");
+    let census = unsafe { heap.slab().check() }.expect("the check must find no error");
     assert_eq!(census.objects, census.free, "{census:?}");
 }
 
@@ -67,7 +67,7 @@ fn churn<C: CpuLocal>(heap: &Heap<C>, seed: u64) {
 fn objects_do_not_overlap() {
     for (seed, policy) in (0..).zip(policies()) {
         let config = config(SECTION, policy);
-        churn(&Heap::with_locks(&config).expect("a heap with locks needs nothing special"), seed);
+        churn(&Heap::with_locks(&config).expect("a heap with locks can always be created"), seed);
         match Heap::with_rseq(&config) {
             Ok(heap) => churn(&heap, seed),
             Err(why) => left_out(why),
@@ -77,21 +77,24 @@ fn objects_do_not_overlap() {
         // SAFETY: this thread alone represents a CPU, no signal handler uses the primitive, and fences are called
         // outside of sections.
         let threads = unsafe { ThreadLocal::new(1) };
-        churn(&Heap::new(&config, threads, Process::new(current)).expect("as with locks"), seed);
+        churn(
+            &Heap::new(&config, threads, Process::new(current)).expect("the heap can be created as with locks"),
+            seed,
+        );
     }
 }
 
 /// C requires alignment to 16 if an object can contain a value with that alignment, and programs rely on it.
 #[test]
 fn objects_of_more_than_8_bytes_are_aligned_to_16() {
-    let heap = Heap::with_locks(&config(SECTION, Policy::FREEHOLD)).expect("a small heap");
+    let heap = Heap::with_locks(&config(SECTION, Policy::FREEHOLD)).expect("a small heap can be created");
     for size in (9..2000).chain((2000..40_000).step_by(97)) {
-        let objects = [(); 3].map(|()| heap.malloc(size).expect("there is room"));
+        let objects = [(); 3].map(|()| heap.malloc(size).expect("the heap must have enough memory"));
         for object in objects {
             assert_eq!(object.addr().get() % 16, 0, "{size} bytes");
             assert!(!size.is_power_of_two() || object.addr().get() % size.min(4096) == 0, "{size} bytes");
             // SAFETY: the object was just allocated and is freed once.
-            unsafe { heap.free(object) }.expect("it is an object");
+            unsafe { heap.free(object) }.expect("the pointer must be an object in use");
         }
     }
 }
@@ -99,7 +102,7 @@ fn objects_of_more_than_8_bytes_are_aligned_to_16() {
 #[test]
 fn heap_grows_to_its_limit_and_recovers() {
     const SIZE: usize = 1 << 20;
-    let heap = Heap::with_locks(&config(2 * SECTION, Policy::FREEHOLD)).expect("a small heap");
+    let heap = Heap::with_locks(&config(2 * SECTION, Policy::FREEHOLD)).expect("a small heap can be created");
     for _ in 0..2 {
         let mut blocks = Vec::new();
         let error = loop {
@@ -114,7 +117,7 @@ fn heap_grows_to_its_limit_and_recovers() {
         assert!(blocks.iter().all(|block| range.contains(&block.addr().get())));
         for block in blocks {
             // SAFETY: the block was allocated above and is freed once.
-            unsafe { heap.free(block) }.expect("it is a block");
+            unsafe { heap.free(block) }.expect("the pointer must be a block in use");
         }
     }
 }
@@ -122,19 +125,19 @@ fn heap_grows_to_its_limit_and_recovers() {
 #[test]
 fn heap_smaller_than_a_section_recovers_from_exhaustion() {
     for bytes in [4 << 20, 12 << 20, 13 << 20, SECTION - 1] {
-        let heap = Heap::with_locks(&config(bytes, Policy::FREEHOLD)).expect("a small heap");
+        let heap = Heap::with_locks(&config(bytes, Policy::FREEHOLD)).expect("a small heap can be created");
         assert_eq!(heap.memory().bytes(), bytes.next_multiple_of(4 << 20).min(SECTION));
         for size in [64, 3000, 20_000] {
             let objects: Vec<_> = core::iter::from_fn(|| heap.malloc(size).ok()).collect();
             assert!(objects.len() * size > bytes / 2, "{} objects of {size} in {bytes}", objects.len());
             for object in objects {
                 // SAFETY: the object was allocated above and is freed once.
-                unsafe { heap.free(object) }.expect("it is an object");
+                unsafe { heap.free(object) }.expect("the pointer must be an object in use");
             }
             heap.slab().shrink();
         }
         // SAFETY: no other thread uses the heap, and all objects were freed.
-        let census = unsafe { heap.slab().check() }.expect("nothing is lost");
+        let census = unsafe { heap.slab().check() }.expect("the check must find no error");
         assert_eq!(census.objects, census.free, "{census:?}");
     }
 }
@@ -144,18 +147,18 @@ fn frontend_shares_the_heap_and_grows() {
     const SIZE: usize = 8192;
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
-    let heap = Heap::with_locks(&config(2 * SECTION, policy)).expect("a small heap");
-    assert!(heap.frontend::<Sheaves>().is_none(), "that is not its way");
-    let frontend = heap.frontend::<Tagged<Plain>>().expect("that is its way");
+    let heap = Heap::with_locks(&config(2 * SECTION, policy)).expect("a small heap can be created");
+    assert!(heap.frontend::<Sheaves>().is_none(), "the heap must not have a front end of another policy");
+    let frontend = heap.frontend::<Tagged<Plain>>().expect("the policy must have this front end");
     let objects: Vec<_> = (0..SECTION / SIZE + 1).map(|_| frontend.malloc(SIZE)).collect();
-    assert!(objects.iter().all(|object| !object.is_null()), "a section more is there");
+    assert!(objects.iter().all(|object| !object.is_null()), "the heap must grow by a section");
     for object in objects {
         // SAFETY: the object was allocated above and is freed once.
         unsafe { frontend.free(object) };
     }
     heap.slab().shrink();
     // SAFETY: no other thread uses the heap, and all objects were freed.
-    let census = unsafe { heap.slab().check() }.expect("nothing is lost");
+    let census = unsafe { heap.slab().check() }.expect("the check must find no error");
     assert_eq!(census.objects, census.free, "{census:?}");
 }
 
@@ -183,37 +186,38 @@ fn threads_share_a_heap() {
                     let objects: Vec<_> = (0..5000).map(|_| heap.malloc(chance.usize(1..3000)).unwrap()).collect();
                     for object in objects {
                         // SAFETY: the object was allocated by this thread and is freed once.
-                        unsafe { heap.free(object) }.expect("it is an object");
+                        unsafe { heap.free(object) }.expect("the pointer must be an object in use");
                     }
                 });
             }
         });
         heap.slab().shrink();
         // SAFETY: all threads of the scope have ended, and all objects were freed.
-        let census = unsafe { heap.slab().check() }.expect("nothing is lost");
+        let census = unsafe { heap.slab().check() }.expect("the check must find no error");
         assert_eq!(census.objects, census.free, "{census:?}");
     }
     let config = config(SECTION, Policy::FREEHOLD);
-    share(&Heap::with_locks(&config).expect("a heap with locks needs nothing special"));
+    share(&Heap::with_locks(&config).expect("a heap with locks can always be created"));
     if Rseq::find().is_ok() {
-        share(&Heap::with_rseq(&config).expect("there are restartable sequences"));
+        share(&Heap::with_rseq(&config).expect("the kernel must support restartable sequences"));
     }
 }
 
 #[test]
 fn fragmented_heap_grows_before_using_whole_pages() {
     let heap =
-        Heap::with_locks(&config(3 * SECTION, Policy::FREEHOLD)).expect("a heap with locks needs nothing special");
+        Heap::with_locks(&config(3 * SECTION, Policy::FREEHOLD)).expect("a heap with locks can always be created");
     // The blocks fill two sections, except the pages that the heap holds back.
-    let blocks: Vec<_> =
-        (0..(2 * SECTION - (16 << 20)) / (16 << 10)).map(|_| heap.malloc(16 << 10).expect("there is room")).collect();
+    let blocks: Vec<_> = (0..(2 * SECTION - (16 << 20)) / (16 << 10))
+        .map(|_| heap.malloc(16 << 10).expect("the heap must have enough memory"))
+        .collect();
     // One of each two adjacent blocks is freed.
     for &block in blocks.iter().filter(|block| block.addr().get() & (16 << 10) != 0) {
         // SAFETY: the block was allocated above and is freed once.
-        unsafe { heap.free(block) }.expect("it is a block");
+        unsafe { heap.free(block) }.expect("the pointer must be a block in use");
     }
     for at in 0..40_000 {
-        let object = heap.malloc(1024).expect("there is room");
+        let object = heap.malloc(1024).expect("the heap must have enough memory");
         assert_eq!(heap.slab().ksize(object), Ok(1024), "the object number {at} has a block of its own");
     }
 }

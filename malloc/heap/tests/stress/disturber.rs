@@ -20,7 +20,7 @@ pub(crate) fn pester<C: CpuLocal>(shared: &Shared<'_, C>) {
     while !shared.is_over.load(Relaxed) {
         let everywhere = chance.u8(..4) == 0;
         let mut set = CpuSet::new();
-        let there = chance.choice(&cpus).expect("we run on some CPU");
+        let there = chance.choice(&cpus).expect("the affinity mask must contain a CPU");
         cpus.iter().filter(|&cpu| everywhere || cpu == there).for_each(|cpu| set.set(cpu.index()));
         let threads = shared.threads();
         if let Some(thread) = chance.choice(threads).and_then(Pid::from_raw) {

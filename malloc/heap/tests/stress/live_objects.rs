@@ -17,6 +17,16 @@ pub(crate) struct LiveObjects {
     live: AtomicUsize,
     is_violated: AtomicBool,
     violation: Mutex<Option<String>>,
+    marks: Marks,
+}
+
+/// Words of an object that are marked.
+#[derive(Clone, Copy)]
+pub(crate) enum Marks {
+    /// The first word and the last whole word, which are the same for the smallest objects.
+    BothEnds,
+    /// The word after the first, which is the link of a free object, and the last whole word.
+    AfterLink,
 }
 
 /// An allocated object.
@@ -31,32 +41,38 @@ unsafe impl Send for Object {}
 
 impl LiveObjects {
     /// Creates a record without objects.
-    pub(crate) fn new(memory: &Reservation) -> LiveObjects {
+    pub(crate) fn new(memory: &Reservation, marks: Marks) -> LiveObjects {
         LiveObjects {
             start: memory.start().addr().get(),
             taken: (0..memory.bytes() / GRAIN).map(|_| AtomicU8::new(0)).collect(),
             live: AtomicUsize::new(0),
             is_violated: AtomicBool::new(false),
             violation: Mutex::new(None),
+            marks,
         }
     }
 
-    /// Records that the caller has allocated an object, and marks both ends of the object.
+    /// Returns which words are marked.
+    pub(crate) fn marks(&self) -> Marks {
+        self.marks
+    }
+
+    /// Records that the caller has allocated an object, and marks it.
     pub(crate) fn take(&self, object: Object) {
         if self.place(object).swap(1, SeqCst) != 0 {
             self.violate(format!("{object:x?} was handed out twice"));
         }
         self.live.fetch_add(1, Relaxed);
-        for end in object.ends() {
+        for word in self.marks.words(object) {
             // SAFETY: both words are inside the object, which the caller has just allocated.
-            unsafe { end.write(object.mark()) };
+            unsafe { word.write(object.mark()) };
         }
     }
 
     /// Records that the caller is about to free an object. Returns `false` if the caller must not free it.
     pub(crate) fn give(&self, object: Object) -> bool {
         // SAFETY: both words are inside the object, which the caller has not freed yet.
-        let is_marked = object.ends().into_iter().all(|end| unsafe { end.read() } == object.mark());
+        let is_marked = self.marks.words(object).into_iter().all(|word| unsafe { word.read() } == object.mark());
         if !is_marked {
             self.violate(format!("somebody wrote into {object:x?}"));
         }
@@ -94,13 +110,26 @@ impl LiveObjects {
     }
 }
 
-impl Object {
-    /// Returns the first word and the last whole word, which are the same for the smallest objects.
-    fn ends(self) -> [*mut u64; 2] {
-        let start = self.start.as_ptr().cast::<u64>();
-        [start, start.wrapping_add(self.size / size_of::<u64>() - 1)]
+impl Marks {
+    /// Returns the binary logarithm of the smallest size that has room for one mark.
+    pub(crate) fn min_size_bits(self) -> u32 {
+        match self {
+            Marks::BothEnds => 3,
+            Marks::AfterLink => 4,
+        }
     }
 
+    fn words(self, object: Object) -> [*mut u64; 2] {
+        let start = object.start.as_ptr().cast::<u64>();
+        let first = match self {
+            Marks::BothEnds => 0,
+            Marks::AfterLink => 1,
+        };
+        [start.wrapping_add(first), start.wrapping_add(object.size / size_of::<u64>() - 1)]
+    }
+}
+
+impl Object {
     fn mark(self) -> u64 {
         (self.start.addr().get() as u64 ^ self.size as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }

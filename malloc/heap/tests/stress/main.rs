@@ -47,7 +47,7 @@ use freehold_malloc::os::rseq::Rseq;
 
 use fault_injection::Altered;
 use left_out::left_out;
-use live_objects::LiveObjects;
+use live_objects::{LiveObjects, Marks};
 use locks::Noticing;
 use lost_pop_fault::Forgetful;
 use worker::{Shared, Stash};
@@ -84,18 +84,26 @@ fn policies() -> Vec<(&'static str, Policy)> {
     ]
 }
 
+/// Number of steps of all threads together, and the words of an object that are marked.
+#[derive(Clone, Copy)]
+struct Load {
+    steps: u64,
+    marks: Marks,
+}
+
 /// Executes steps on a heap with a primitive; returns a description of the first violation.
-fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) -> Result<(), String> {
+fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, load: Load) -> Result<(), String> {
     let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem, ..HeapConfig::default() };
     let platform = Noticing::new(CurrentCpuOfProcess::find());
     let heap = Heap::new(&config, local, platform).map_err(|error| error.to_string())?;
-    let shared = Shared::new(&heap, LiveObjects::new(heap.memory()));
+    let Load { steps, marks } = load;
+    let shared = Shared::new(&heap, LiveObjects::new(heap.memory(), marks));
     std::thread::scope(|scope| {
         let shared = &shared;
         let workers: Vec<_> =
             (0..THREADS).map(|seed| scope.spawn(move || worker::work(shared, seed, steps / THREADS))).collect();
         scope.spawn(|| disturber::pester(shared));
-        workers.into_iter().for_each(|worker| worker.join().expect("a worker does not panic"));
+        workers.into_iter().for_each(|worker| worker.join().expect("a worker must not panic"));
         shared.is_over.store(true, Relaxed);
     });
     println!("{name}: {} steps, {} of them in handlers, {} signals", steps, shared.handled(), shared.signals());
@@ -116,15 +124,17 @@ fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) 
 fn stress_all(steps: u64) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let policies = policies();
-    let each = steps / (policies.len() as u64 + 1);
+    let each = Load { steps: steps / (policies.len() as u64 + 1), marks: Marks::BothEnds };
     let locks = lock_cpus(cpu_count(), CurrentCpuOfProcess::find()).expect("there is room");
     // A handler must not wait for the lock of a section that it interrupts.
-    Stash::with_handlers_that_only_count(|| stress("locks", Policy::FREEHOLD, locks, each).expect("no object is lost"));
+    Stash::with_handlers_that_only_count(|| {
+        stress("locks", Policy::FREEHOLD, locks, each).expect("the stress test must lose no object")
+    });
     match Rseq::find() {
         Err(why) => left_out(why),
         Ok(rseq) => {
             for (name, policy) in policies {
-                stress(name, policy, rseq, each).expect("no object is lost");
+                stress(name, policy, rseq, each).expect("the stress test must lose no object");
             }
         }
     }
@@ -149,7 +159,9 @@ fn planted_double_allocation_is_detected() {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
     let forgetful = Altered { sound: rseq, alteration: Forgetful::once_in(5000) };
-    let noticed = Stash::with_handlers_that_only_count(|| stress("forgetful", policy, forgetful, STEPS));
-    let why = noticed.expect_err("it hands out objects twice");
+    // A mark of the first owner in place of the link would lead the second pop to an address without memory.
+    let load = Load { steps: STEPS, marks: Marks::AfterLink };
+    let noticed = Stash::with_handlers_that_only_count(|| stress("forgetful", policy, forgetful, load));
+    let why = noticed.expect_err("the planted fault must be detected");
     assert!(why.contains("handed out twice"), "{why}");
 }

@@ -23,7 +23,7 @@ pub(crate) fn handle(handler: extern "C" fn(c_int)) {
         let mut action: sigaction = zeroed();
         action.sa_sigaction = handler as *const c_void as usize;
         action.sa_flags = SA_RESTART;
-        assert_eq!(sigaction(SIGUSR1, &raw const action, null_mut()), 0, "a handler can be set");
+        assert_eq!(sigaction(SIGUSR1, &raw const action, null_mut()), 0, "the signal handler cannot be set");
     }
 }
 
@@ -39,8 +39,8 @@ impl Timer {
             event.sigev_signo = SIGUSR1;
             event.sigev_notify_thread_id = gettid().as_raw_nonzero().get();
             let mut timer: timer_t = null_mut();
-            assert_eq!(timer_create(CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0, "a timer can be had");
-            assert_eq!(timer_settime(timer, 0, &raw const every, null_mut()), 0, "a timer can be set");
+            assert_eq!(timer_create(CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0, "the timer cannot be created");
+            assert_eq!(timer_settime(timer, 0, &raw const every, null_mut()), 0, "the timer cannot be set");
             Timer(timer)
         }
     }

@@ -52,7 +52,7 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
 
     /// Returns the IDs of the worker threads.
     pub(crate) fn threads(&self) -> Vec<i32> {
-        self.threads.lock().expect("nobody panics with it").clone()
+        self.threads.lock().expect("no thread panicked while it held the lock").clone()
     }
 
     /// Returns the number of objects that handlers have allocated or freed.
@@ -86,6 +86,14 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
         }
     }
 
+    /// Draws a size, mostly a small one.
+    fn size(&self, chance: &mut Rng) -> usize {
+        let start = self.live_objects.marks().min_size_bits();
+        let end = chance.u32(start + 1..=SIZE_BITS);
+        let size = 1 << chance.u32(start..end);
+        size + chance.usize(..size)
+    }
+
     fn free(&self, object: Object) {
         if self.live_objects.give(object) {
             // SAFETY: `live_objects` has confirmed that the object is allocated and belongs to the caller.
@@ -106,7 +114,7 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
 pub(crate) fn work<C: CpuLocal>(shared: &Shared<'_, C>, seed: u64, steps: u64) {
     let cpus = cpus();
     run_on(cpus[seed as usize % cpus.len()]);
-    shared.threads.lock().expect("nobody panics with it").push(gettid().as_raw_nonzero().get());
+    shared.threads.lock().expect("no thread panicked while it held the lock").push(gettid().as_raw_nonzero().get());
     let step_of_handler = |stash: &Stash| stash.step(shared);
     let stash = Stash::new(seed, &step_of_handler);
     let mut kept: Vec<Object> = Vec::with_capacity(KEPT);
@@ -133,17 +141,10 @@ fn step<C: CpuLocal>(shared: &Shared<'_, C>, chance: &mut Rng, kept: &mut Vec<Ob
             let sent = if kept.is_empty() { None } else { Some(kept.swap_remove(chance.usize(..kept.len()))) };
             shared.exchange(place, sent).into_iter().for_each(|object| shared.free(object));
         }
-        1..=8 if kept.len() < KEPT => kept.extend(shared.allocate(size(chance))),
-        _ if kept.is_empty() => kept.extend(shared.allocate(size(chance))),
+        1..=8 if kept.len() < KEPT => kept.extend(shared.allocate(shared.size(chance))),
+        _ if kept.is_empty() => kept.extend(shared.allocate(shared.size(chance))),
         _ => shared.free(kept.swap_remove(chance.usize(..kept.len()))),
     }
-}
-
-/// Draws a size, mostly a small one; it has room for at least one mark.
-fn size(chance: &mut Rng) -> usize {
-    let most = chance.u32(4..=SIZE_BITS);
-    let size = 1 << chance.u32(3..most);
-    size + chance.usize(..size)
 }
 
 /// State of a thread's signal handler.
@@ -199,7 +200,7 @@ impl<'a> Stash<'a> {
             let place = &self.objects[chance.usize(..STASHED)];
             match place.take() {
                 Some(object) => shared.free(object),
-                None => place.set(shared.allocate(size(&mut chance))),
+                None => place.set(shared.allocate(shared.size(&mut chance))),
             }
             self.steps.set(self.steps.get() + 1);
         }

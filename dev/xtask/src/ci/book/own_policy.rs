@@ -50,7 +50,8 @@ fn fill(copy: &Path) -> Result<(), Error> {
         }
     }
     let manifest = copy.join("Cargo.toml");
-    fs::write(&manifest, workspace::manifest_of(workspace::root(), &MEMBERS)?).map_err(on_file("write", &manifest))
+    fs::write(&manifest, workspace::manifest_of(workspace::root(), &MEMBERS.map(str::to_owned))?)
+        .map_err(on_file("write", &manifest))
 }
 
 /// Applies the edits of a page in a folder, one after the other.

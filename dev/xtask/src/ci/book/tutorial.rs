@@ -45,7 +45,7 @@ pub(crate) fn run() -> Result<(), Error> {
 fn follow(steps: &[Step], folder: &Path, may_record: bool) -> Result<(), Error> {
     let (now, left_out): (Vec<&Step>, Vec<&Step>) = steps.iter().partition(|step| may_record || !step.needs_root);
     if now.iter().all(|step| step.needs_root) {
-        return Err(Error::Failed(format!("{PAGE} has no commands that can be run")));
+        return Err(Error::Failed(format!("{PAGE} has no commands that can be run without root")));
     }
     let commands = now.iter().map(|step| format!("printf '{MARK}'\n{}", step.commands));
     let script = commands.fold(BEFORE.to_owned(), |script, step| format!("{script}\n{step}"));
@@ -131,6 +131,6 @@ mod tests {
         assert!(shown.contains("shows `2`") && shown.contains("echo $x"), "{shown}");
         let order = follow_and_fail(&OF_A_PAGE.replace("echo a; echo b", "echo b; echo a"));
         assert!(order.contains("shows `b`"), "{order}");
-        assert!(follow_and_fail("# Nothing\n").contains("no commands that can be run"));
+        assert!(follow_and_fail("# Nothing\n").contains("no commands that can be run without root"));
     }
 }

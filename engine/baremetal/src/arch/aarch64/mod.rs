@@ -8,8 +8,6 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::fdt::DeviceTree;
 use super::{CPUS_MAX, Outcome, STACK_BYTES};
-use crate::hardware::KERNEL;
-use crate::{interrupts, together};
 
 /// Minimum time between two ticks, in units of 16 ns.
 pub const TICK_MIN: u32 = 200;
@@ -77,7 +75,7 @@ extern "C" fn start_first() -> ! {
 #[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn start_further() -> ! {
     set_up_cpu();
-    together::serve()
+    crate::main_of_further_cpu()
 }
 
 fn set_up_cpu() {
@@ -181,11 +179,8 @@ pub fn call(cpu: u16) {
 extern "C" fn interrupt(address: usize) {
     let came = read(INTERFACE + ACKNOWLEDGE);
     match came & 0x3ff {
-        TIMER => next_tick(interrupts::tick(address)),
-        CALL => {
-            KERNEL.answer();
-            crate::scenes::answer();
-        }
+        TIMER => next_tick(crate::handle_tick(address)),
+        CALL => crate::answer_calls(),
         // The interrupt was withdrawn before it was acknowledged.
         _ => return,
     }

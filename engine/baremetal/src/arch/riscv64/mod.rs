@@ -8,8 +8,6 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::fdt::DeviceTree;
 use super::{CPUS_MAX, Outcome, STACK_BYTES};
-use crate::hardware::KERNEL;
-use crate::{interrupts, together};
 
 /// Minimum time between two ticks, in units of 100 ns.
 pub const TICK_MIN: u32 = 30;
@@ -66,7 +64,7 @@ extern "C" fn start_first(tree: usize) -> ! {
 #[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn start_further() -> ! {
     set_up_cpu();
-    together::serve()
+    crate::main_of_further_cpu()
 }
 
 fn set_up_cpu() {
@@ -158,11 +156,10 @@ pub fn call(cpu: u16) {
 #[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn trap(cause: usize, address: usize, value: usize) {
     match cause {
-        CAUSE_TIMER => next_tick(interrupts::tick(address)),
+        CAUSE_TIMER => next_tick(crate::handle_tick(address)),
         CAUSE_CALL => {
             set_call(cpu(), 0);
-            KERNEL.answer();
-            crate::scenes::answer();
+            crate::answer_calls();
         }
         _ => panic!("exception {cause:#x} at {address:#x}, {value:#x}"),
     }

@@ -7,8 +7,6 @@ use core::mem::size_of;
 use super::apic;
 use super::irqs::FLAG_IRQS;
 use super::vectors::{CALL, SPURIOUS, TIMER};
-use crate::hardware::KERNEL;
-use crate::interrupts;
 
 /// Vector of the single-step exception, raised after each instruction.
 const TRAP: u8 = 1;
@@ -74,7 +72,7 @@ fn gate_to(address: usize) -> u128 {
 
 #[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn timer_interrupt(address: usize) {
-    let next = interrupts::tick(address);
+    let next = crate::handle_tick(address);
     apic::end_of_interrupt();
     apic::next_tick(next);
 }
@@ -82,14 +80,13 @@ extern "C" fn timer_interrupt(address: usize) {
 #[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn trap_interrupt(address: usize, flags: usize) {
     if flags & FLAG_IRQS != 0 {
-        interrupts::STOPS_AT.insert(address);
+        crate::note_stop(address);
     }
 }
 
 #[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn call_interrupt() {
-    KERNEL.answer();
-    crate::scenes::answer();
+    crate::answer_calls();
     apic::end_of_interrupt();
 }
 

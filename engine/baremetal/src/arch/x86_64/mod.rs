@@ -12,7 +12,6 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::{CPUS_MAX, Outcome, STACK_BYTES};
-use crate::together;
 
 pub use apic::{TICK_MIN, TICK_SPREAD, next_tick};
 pub use irqs::{irq_restore, irq_save, irqs_disabled, irqs_on};
@@ -55,7 +54,7 @@ extern "C" fn start(info: usize) -> ! {
 #[unsafe(no_mangle)] // SAFETY: no other symbol of this program has this name.
 extern "C" fn start_cpu(cpu: u32) -> ! {
     set_up_cpu(cpu as u16);
-    together::serve()
+    crate::main_of_further_cpu()
 }
 
 fn set_up_cpu(cpu: u16) {

@@ -16,7 +16,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             all += self.check_stack(zone, pcp)?;
             listed += self.check_fragments(zone, cpu)?;
             let (high, limits) = pcp.inspect(|lists| (lists.high(), lists.limits()));
-            if !limits.allows(high) || !limits.allows(pcp.home_limit()) {
+            if !limits.allows(high) || !limits.allows(pcp.remote_frees_limit()) {
                 return Err(Violation::Limit { zone: zone.index(), cpu });
             }
         }

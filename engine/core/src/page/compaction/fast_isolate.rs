@@ -121,10 +121,11 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Moves the scanner of targets after a deep search has failed: to the highest pageblock in which a free block was
-    /// seen, if that is in the upper half of the range between the scanners, or else, for a request, half-way to the
-    /// scanner of sources. Does nothing after a shallow search. Returns the pageblock whose free blocks are to be taken
-    /// at once, if it is suitable.
+    /// Moves the scanner of targets after a deep search has failed; does nothing after a shallow search. The new
+    /// position is the highest pageblock in which a free block was seen, if that is in the upper half of the range
+    /// between the scanners. Otherwise a direct compaction moves the scanner half-way to the scanner of sources, if
+    /// that frame exists. Returns the pageblock whose free blocks are to be taken at once: the highest pageblock without
+    /// a further check, or the half-way pageblock if it is suitable as a target.
     fn enter_at(&mut self, search: &Search) -> Option<Pfn> {
         if search.depth == Depth::Shallow {
             return None;

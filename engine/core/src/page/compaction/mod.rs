@@ -33,7 +33,7 @@ mod target;
 
 use super::allocator::PageAllocator;
 use super::zone::Zone;
-use crate::base::{MigrateType, NodeId, Order, Pfn, ZoneKind};
+use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::Compactor;
 use crate::platform::{CompactEffort, CompactResult, Event, Platform, Request};
 use crate::policy::compaction::{AfterDeferral, Deferral};
@@ -86,8 +86,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         flags: AllocFlags,
         effort: CompactEffort,
     ) -> (Option<Pfn>, CompactResult) {
-        let Request { order, migratetype, highest, .. } = *request;
-        let aim = Aim { order: Some(order), migratetype, highest, flags, effort, by: Compactor::Direct };
+        let Request { order, gfp, migratetype, highest, .. } = *request;
+        let aim = Aim { order: Some(order), migratetype, highest, gfp, flags, effort, by: Compactor::Direct };
         let mut result = CompactResult::Skipped;
         for zone in self.zones_for(request) {
             if effort > CompactEffort::SyncFull && zone.compaction.is_deferred(order) {
@@ -167,6 +167,7 @@ impl Aim {
             order,
             migratetype: MigrateType::Unmovable,
             highest: ZoneKind::Movable,
+            gfp: Gfp::KERNEL,
             flags: AllocFlags::empty(),
             effort: CompactEffort::SyncLight,
             by: Compactor::Kcompactd,

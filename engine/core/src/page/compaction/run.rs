@@ -31,7 +31,7 @@ use core::mem;
 
 use super::fast_search::FastSearch;
 use super::freepages::Targets;
-use crate::base::{MigrateType, Order, Pfn, ZoneKind};
+use crate::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
 use crate::page::allocator::PageAllocator;
 use crate::page::zone::{CaptureRequest, Zone, ZoneFlag, bit, last_pageblock};
 use crate::platform::probe::Compactor;
@@ -52,6 +52,8 @@ pub(super) struct Aim {
     pub(super) migratetype: MigrateType,
     /// The highest zone that the request may use.
     pub(super) highest: ZoneKind,
+    /// Flags of the request, which decide whether pages of files may be moved.
+    pub(super) gfp: Gfp,
     /// Watermark and reserves of the request.
     pub(super) flags: AllocFlags,
     pub(super) effort: CompactEffort,

@@ -12,9 +12,9 @@ use core::ops::Range;
 use super::fast_isolate::ScanStart;
 use super::run::{Aim, Run};
 use crate::base::word::Word;
-use crate::base::{MigrateType, Pfn};
+use crate::base::{MigrateType, Order, Pfn};
 use crate::page::migrate::Candidate;
-use crate::platform::Platform;
+use crate::platform::{Isolation, Platform};
 use crate::policy::compaction::{self, CLUSTER, SourceFacts};
 use crate::policy::flags::AllocFlags;
 
@@ -136,7 +136,7 @@ impl<P: Platform> Run<'_, '_, P> {
             let Some(frame) = self.allocator.map.try_frame(at) else { break };
             let word = frame.word();
             let (pages, found) = self.classify(word, at, part.end);
-            self.scan.sources += pages;
+            self.scan.sources += if scope.is_some() { self.looked_at(word, found, pages) } else { pages };
             match found {
                 FrameUse::Source => {
                     self.note_visit(&part, &batch);
@@ -193,9 +193,29 @@ impl<P: Platform> Run<'_, '_, P> {
             return self.classify_interior(word, at, end);
         }
         let pages = word.order().pages();
-        let limit = self.aim.order.unwrap_or(self.pageblock_order());
-        let is_source = word.is_movable() && !word.is_poisoned() && word.order() < limit && pages <= left;
+        let is_source = word.is_movable()
+            && !word.is_poisoned()
+            && word.order() < self.order_limit()
+            && pages <= left
+            && self.can_isolate(at, word.order());
         (pages.min(left), if is_source { FrameUse::Source } else { FrameUse::Fixed })
+    }
+
+    /// Returns the number of frames that count as scanned if a block that stays in place ends the search of a scope:
+    /// only its first frame, unless the block is so large that its order alone rules it out.
+    fn looked_at(&self, word: Word, found: FrameUse, pages: u32) -> u32 {
+        let is_examined = word.is_allocated() && word.order() < self.order_limit();
+        if found == FrameUse::Fixed && is_examined { 1 } else { pages }
+    }
+
+    /// Returns the order from which on a block is too large to be moved.
+    fn order_limit(&self) -> Order {
+        self.aim.order.unwrap_or(self.pageblock_order())
+    }
+
+    fn can_isolate(&self, pfn: Pfn, order: Order) -> bool {
+        let Aim { gfp, effort, .. } = self.aim;
+        self.allocator.platform.can_isolate(&Isolation { pfn, order, gfp, effort })
     }
 
     /// Classifies a frame that is not the head of a block in use. It may be inside a free block, because places that

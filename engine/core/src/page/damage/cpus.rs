@@ -32,7 +32,7 @@ impl<P: Platform> Damage<'_, '_, P> {
     }
 
     /// Stores the maximum number of pages on a CPU's stack.
-    pub fn set_home_limit(&self, cpu: CpuId, zone: &Zone<P::Lock>, pages: u32) {
+    pub fn set_remote_frees_limit(&self, cpu: CpuId, zone: &Zone<P::Lock>, pages: u32) {
         self.0.pcp_at(cpu, zone).plant_limit(pages);
     }
 

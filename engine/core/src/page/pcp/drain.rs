@@ -24,8 +24,8 @@ use crate::policy::{PcpPolicy, kswapd};
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Puts a claimed block on the calling CPU's list, or gives it to the CPU that owns its pageblock, according to
-    /// `home`. Returns `false` if the caller must free the block to the zone. Always inlined, because it is most of a
-    /// free.
+    /// `remote_frees`. Returns `false` if the caller must free the block to the zone. Always inlined, because it is
+    /// most of a free.
     #[inline(always)]
     pub(in crate::page) fn try_free_to_pcp(
         &self,
@@ -161,7 +161,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
 
     /// Publishes the limit as the maximum number of pages on the CPU's stack.
     pub(super) fn publish_limit(&self) {
-        self.home.limit.store(self.lists.tuning.high, Relaxed);
+        self.remote_frees.limit.store(self.lists.tuning.high, Relaxed);
     }
 
     /// Gives `pages` pages back, as many under each hold of the locks as the policy allows. If another holder has the

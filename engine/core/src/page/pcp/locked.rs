@@ -3,7 +3,7 @@
 use crate::base::CpuId;
 use crate::base::lock::Guard;
 use crate::page::allocator::PageAllocator;
-use crate::page::percpu::{Home, PcpLists};
+use crate::page::percpu::{PcpLists, RemoteFrees};
 use crate::page::zone::Zone;
 use crate::platform::Platform;
 
@@ -12,7 +12,7 @@ pub(in crate::page) struct LockedPcp<'a, 'm, P: Platform> {
     pub(super) allocator: &'a PageAllocator<'m, P>,
     pub(super) zone: &'a Zone<P::Lock>,
     pub(super) cpu: CpuId,
-    pub(super) home: &'m Home,
+    pub(super) remote_frees: &'m RemoteFrees,
     pub(in crate::page) lists: Guard<'a, P::Lock, PcpLists>,
 }
 
@@ -21,12 +21,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     pub(super) fn try_lock_pcp<'a>(&'a self, zone: &'a Zone<P::Lock>, cpu: CpuId) -> Option<LockedPcp<'a, 'm, P>> {
         let pcp = self.pcp_at(cpu, zone);
-        Some(LockedPcp { allocator: self, zone, cpu, home: &pcp.home, lists: pcp.try_lock()? })
+        Some(LockedPcp { allocator: self, zone, cpu, remote_frees: &pcp.remote_frees, lists: pcp.try_lock()? })
     }
 
     /// Waits for the lock of a CPU's lists for a zone, and returns the lists.
     pub(super) fn lock_pcp<'a>(&'a self, zone: &'a Zone<P::Lock>, cpu: CpuId) -> LockedPcp<'a, 'm, P> {
         let pcp = self.pcp_at(cpu, zone);
-        LockedPcp { allocator: self, zone, cpu, home: &pcp.home, lists: pcp.lock() }
+        LockedPcp { allocator: self, zone, cpu, remote_frees: &pcp.remote_frees, lists: pcp.lock() }
     }
 }

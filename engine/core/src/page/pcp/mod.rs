@@ -6,8 +6,9 @@
 //! shrinks over time (`decay` in `drain`). A block on a list is not free from the zone's point of view.
 //!
 //! Under the policies that own pageblocks, a list takes large parts of pageblocks, and its CPU owns these pageblocks
-//! (`owned`). A freed page of an owned pageblock is returned to the owner's lists or stack (`home`). A pageblock that
-//! becomes whole there is given back as one block. These policies have lists for the orders between as well.
+//! (`owned`). A freed page of an owned pageblock is returned to the owner's lists or stack (`remote_frees`). A
+//! pageblock that becomes whole there is given back as one block. These policies have lists for the orders between as
+//! well.
 //!
 //! Locking: everything in [`PcpLists`](super::PcpLists) is protected by the lists' own lock, of rank Pcp. A CPU only
 //! *tries* its lock, and if that fails uses the zone or its own stack. A drain from another CPU waits for the lock. The
@@ -22,8 +23,8 @@
 //! merging drain had to link the whole array first.
 
 mod drain;
-mod home;
 mod locked;
 mod merge;
 mod owned;
 mod refill;
+mod remote_frees;

@@ -14,9 +14,10 @@
 //!
 //! No pageblock is therefore opened before Linux would open one, and ownership costs no whole pageblocks. In a zone
 //! that is short of memory, ownership is suspended. A list gets the blocks that Linux would give it, no new pageblock
-//! is owned, and freed pages stay on the CPU that frees them; the last also holds if whole pageblocks are few (`home`).
-//! No pages are recalled, because parts in the zone are about to become whole there. Also, if memory is short or whole
-//! pageblocks are few, a request of a type other than Movable does not split the last two blocks of an order from 1 to
+//! is owned, and freed pages stay on the CPU that frees them; the last also holds if whole pageblocks are few
+//! (`remote_frees`). No pages are recalled, because parts in the zone are about to become whole there. Also, if memory
+//! is short or whole pageblocks are few, a request of a type other than Movable does not split the last two blocks of
+//! an order from 1 to
 //! 3. A list of Linux would never split them.
 //!
 //! If the zone has no block that could serve the request, this is detected without its lock.

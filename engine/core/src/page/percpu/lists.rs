@@ -138,7 +138,7 @@ impl PcpLists {
 
     /// Checks, in debug builds, that the limit of the CPU's stack is within its bounds.
     #[inline]
-    pub(in crate::page) fn expect_home_limited(&self, pages: u32, cpu: CpuId) {
+    pub(in crate::page) fn expect_remote_frees_limited(&self, pages: u32, cpu: CpuId) {
         debug_assert!(
             self.limits.allows(pages),
             "per-CPU lists: the limit of {pages} pages on the stack of CPU {} is outside of {:?}",

@@ -30,13 +30,13 @@ use crate::policy::{Numbers, PcpPolicy};
 #[repr(C, align(128))]
 pub struct Pcp<L> {
     lists: Locked<L, PcpLists>,
-    pub(super) home: Home,
+    pub(super) remote_frees: RemoteFrees,
 }
 
 /// State that other CPUs access when they free.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Home {
+pub(super) struct RemoteFrees {
     /// Blocks of this CPU's pageblocks that other CPUs freed.
     pub(super) stack: Stack,
     /// Maximum number of pages on the stack, which is a recent value of the lists' limit.
@@ -47,7 +47,7 @@ impl<L: RawLock> Pcp<L> {
     pub(in crate::page) fn new(cache_slice: u32) -> Pcp<L> {
         Pcp {
             lists: Locked::new(PcpLists::new(cache_slice)),
-            home: Home { stack: Stack::new(), limit: AtomicU32::new(0) },
+            remote_frees: RemoteFrees { stack: Stack::new(), limit: AtomicU32::new(0) },
         }
     }
 
@@ -69,28 +69,28 @@ impl<L: RawLock> Pcp<L> {
         debug_assert!(limits.batch > 0, "per-CPU lists: the new limits {limits:?} are invalid");
         lists.limits = limits;
         lists.tuning.high = limits.high_min;
-        self.home.limit.store(limits.high_min, Relaxed);
+        self.remote_frees.limit.store(limits.high_min, Relaxed);
     }
 
     /// Returns the stack of blocks that other CPUs freed for this CPU.
     pub(crate) fn stack(&self) -> &Stack {
-        &self.home.stack
+        &self.remote_frees.stack
     }
 
     /// Returns the number of pages on the stack, which may be outdated.
     pub fn waiting(&self) -> u32 {
-        self.home.stack.pages()
+        self.remote_frees.stack.pages()
     }
 
     /// Stores the maximum number of pages on the stack.
     #[cfg(feature = "damage")]
     pub(in crate::page) fn plant_limit(&self, pages: u32) {
-        self.home.limit.store(pages, Relaxed);
+        self.remote_frees.limit.store(pages, Relaxed);
     }
 
     /// Returns the maximum number of pages on the stack.
-    pub(in crate::page) fn home_limit(&self) -> u32 {
-        self.home.limit.load(Relaxed)
+    pub(in crate::page) fn remote_frees_limit(&self) -> u32 {
+        self.remote_frees.limit.load(Relaxed)
     }
 
     /// Calls `look` with the lists, under their lock.

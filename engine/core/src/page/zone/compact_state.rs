@@ -169,6 +169,16 @@ impl CompactState {
         self.failed.fetch_min(order.get(), Relaxed);
     }
 
+    /// Sets the longest deferral for attempts at `order` and above, of which the next `left` are skipped. The attempt
+    /// after them finds the hints outdated, and resets them.
+    pub(in crate::page) fn resume_deferral(&self, order: Order, left: u32) {
+        let longest = 1 << DEFER_SHIFT_MAX;
+        self.defer_shift.store(DEFER_SHIFT_MAX, Relaxed);
+        self.considered.store(longest - 1 - left.min(longest - 1), Relaxed);
+        self.failed.store(order.get(), Relaxed);
+        self.note_stale();
+    }
+
     /// Notes that an attempt has made a block of this order, so only larger orders count as failed.
     pub(in crate::page) fn note_success(&self, order: Order) {
         if order.get() >= self.failed.load(Relaxed) {
@@ -304,5 +314,18 @@ mod tests {
         (1..64).for_each(|_| assert!(state.is_deferred(order) && !state.is_restarting(order)));
         assert!(!state.is_deferred(order) && state.is_restarting(order));
         assert!(!state.is_restarting(Order::new(8)), "no run failed for this order");
+    }
+
+    #[test]
+    fn resumed_deferral_skips_the_given_attempts() {
+        let (state, huge) = (CompactState::new(), Order::new(9));
+        state.resume_deferral(huge, 2);
+        assert!(!state.is_deferred(Order::new(8)), "only orders from the failed one on are deferred");
+        assert_eq!([huge; 4].map(|order| state.is_deferred(order)), [true, true, false, false]);
+        assert!(state.is_restarting(huge) && state.clear_stale(), "the hints are reset first");
+        state.note_served(huge);
+        assert!(!state.is_deferred(huge) && !state.is_restarting(huge));
+        state.resume_deferral(huge, 1000);
+        assert_eq!((1..=64).filter(|_| state.is_deferred(huge)).count(), 63, "no deferral is longer than the longest");
     }
 }

@@ -67,14 +67,14 @@ impl DebugState {
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     /// Requested bytes. If this is more than the objects of the cache have, their size is used.
-    pub asked: usize,
+    pub requested: usize,
     /// Place of the call in the program's source.
     pub place: &'static Location<'static>,
 }
 
 impl Call {
     fn asked_of(self, cache: &Cache) -> usize {
-        self.asked.min(cache.layout.object_size as usize)
+        self.requested.min(cache.layout.object_size as usize)
     }
 }
 
@@ -115,7 +115,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let pfn = self.map.pfn(object.slab(cache.layout.mask).get())?;
         let held = self.lock_node(self.node_of(pfn), cache.id);
         let stays = self.stays(cache.id, pfn, &held);
-        stays.then(|| self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize)
+        stays.then(|| {
+            self.object(cache, object).state().map_or(cache.layout.object_size, |(_, requested)| requested) as usize
+        })
     }
 
     /// Returns whether a slab belongs to a checked cache and remains a slab for as long as its node's list is locked.

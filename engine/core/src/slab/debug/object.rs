@@ -76,9 +76,9 @@ impl<'c> Object<'c> {
         self.layout.first..self.layout.first + self.layout.object_size
     }
 
-    /// Returns the offsets of the object's bytes past the `asked` bytes that were requested.
-    pub(super) fn unasked(&self, asked: u32) -> Range<u32> {
-        self.layout.first + asked..self.object_part().end
+    /// Returns the offsets of the object's bytes after the first `requested` bytes.
+    pub(super) fn beyond_request(&self, requested: u32) -> Range<u32> {
+        self.layout.first + requested..self.object_part().end
     }
 
     /// Returns the offsets of the right red zone or, without red zones, of the bytes up to the next word.

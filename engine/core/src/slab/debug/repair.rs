@@ -94,7 +94,7 @@ pub(super) fn inspect_free(object: &Object<'_>) -> Result<(), Fault> {
 /// Checks that an object in use is undamaged. Returns the first fault that is found otherwise.
 pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), Fault> {
     match object.state() {
-        Some((_, asked)) => object.inspect(State::InUse, asked),
+        Some((_, requested)) => object.inspect(State::InUse, requested),
         None => {
             object.inspect(State::InUse, cache.layout.object_size)?;
             Err(Fault::new(SlabBug::State))

@@ -60,11 +60,11 @@ impl Object<'_> {
     /// Returns the object's state and the requested bytes, if its state word is valid.
     pub(super) fn state(&self) -> Option<(State, u32)> {
         let word = self.word(self.state_at());
-        let asked = word as u32;
+        let requested = word as u32;
         let state = [State::Free, State::InUse, State::Gone]
             .into_iter()
-            .find(|state| state.stamp(self.address()) == word - u64::from(asked))?;
-        (asked <= self.object_part().len() as u32).then_some((state, asked))
+            .find(|state| state.stamp(self.address()) == word - u64::from(requested))?;
+        (requested <= self.object_part().len() as u32).then_some((state, requested))
     }
 
     /// Returns whether the object's state word is that of an object in use or taken out of use.
@@ -78,7 +78,7 @@ impl Object<'_> {
     }
 
     /// Writes all debugging bytes of an object, when its slab is made, when it is freed, and when it is repaired.
-    pub(super) fn prepare(&self, state: State, asked: u32) {
+    pub(super) fn prepare(&self, state: State, requested: u32) {
         if self.has(CacheFlags::POISON) {
             if state != State::InUse {
                 self.fill(self.object_part(), POISON);
@@ -87,20 +87,20 @@ impl Object<'_> {
             self.fill(self.padding(), PADDING);
             self.fill(self.right(), PADDING);
         }
-        self.become_state(state, asked);
+        self.become_state(state, requested);
     }
 
     /// Writes the bytes that change when the object is allocated or freed, except for the poison of a free object.
     /// linux: mm/slub.c:init_object
-    pub(super) fn become_state(&self, state: State, asked: u32) {
+    pub(super) fn become_state(&self, state: State, requested: u32) {
         if self.has(CacheFlags::RED_ZONE) {
             self.fill(self.left(), state.zone());
             self.fill(self.right(), state.zone());
             if state == State::InUse {
-                self.fill(self.unasked(asked), state.zone());
+                self.fill(self.beyond_request(requested), state.zone());
             }
         }
-        self.set_word(self.state_at(), state.stamp(self.address()) | u64::from(asked));
+        self.set_word(self.state_at(), state.stamp(self.address()) | u64::from(requested));
     }
 
     /// Checks that all bytes which the cache's flags provide, and the state word, have the values that belong to this
@@ -108,7 +108,7 @@ impl Object<'_> {
     ///
     /// # Errors
     /// The first fault that is found.
-    pub(super) fn inspect(&self, state: State, asked: u32) -> Result<(), Fault> {
+    pub(super) fn inspect(&self, state: State, requested: u32) -> Result<(), Fault> {
         let (zones, poison) = (self.has(CacheFlags::RED_ZONE), self.has(CacheFlags::POISON));
         if zones {
             self.expect(self.left(), state.zone(), SlabBug::LeftRedzone)?;
@@ -119,7 +119,7 @@ impl Object<'_> {
             self.expect(object.end - 1..object.end, POISON_END, SlabBug::Poison)?;
         }
         if zones && state == State::InUse {
-            self.expect(self.unasked(asked), state.zone(), SlabBug::KmallocRedzone)?;
+            self.expect(self.beyond_request(requested), state.zone(), SlabBug::KmallocRedzone)?;
         }
         match (zones, poison) {
             (true, _) => self.expect(self.right(), state.zone(), SlabBug::RightRedzone)?,

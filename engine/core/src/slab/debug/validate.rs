@@ -135,8 +135,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn validate_in_use<'s>(&self, cache: &'s Cache, object: &Object<'_>, held: &mut LockedNode<'_, 's, P::Lock>) {
         if let Err(fault) = inspect_in_use(object, cache) {
             held.found = Some(self.new_report(cache, object, fault, Fix::Restored));
-            let asked = object.state().map_or(cache.layout.object_size, |(_, asked)| asked);
-            object.prepare(State::InUse, asked);
+            let requested = object.state().map_or(cache.layout.object_size, |(_, requested)| requested);
+            object.prepare(State::InUse, requested);
         }
     }
 

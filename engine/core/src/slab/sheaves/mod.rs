@@ -160,8 +160,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Returns whether an object is of this CPU's node, or there is one node only, so that the object may be put into
     /// the CPU's sheaves. linux: mm/slub.c:can_free_to_pcs
     fn is_on_local_node(&self, object: ObjectAddress) -> bool {
-        let home = self.pages.node_of(self.local.cpu());
-        self.pages.nodes() == 1 || self.map.pfn(object.get()).is_some_and(|pfn| self.node_of(pfn) == home)
+        let node = self.pages.node_of(self.local.cpu());
+        self.pages.nodes() == 1 || self.map.pfn(object.get()).is_some_and(|pfn| self.node_of(pfn) == node)
     }
 
     /// Returns whether the policy gives CPUs sheaves.

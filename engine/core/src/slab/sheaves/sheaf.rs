@@ -206,8 +206,10 @@ mod tests {
     #[test]
     fn sheaf_capacities_match_linux() {
         const LINUX_HEADER: u64 = 32;
-        for (size, asked) in [(8, 60), (255, 60), (256, 26), (1023, 26), (1024, 12), (4095, 12), (4096, 4), (8192, 4)] {
-            let memory = u64::next_power_of_two(LINUX_HEADER + asked * 8);
+        for (size, requested) in
+            [(8, 60), (255, 60), (256, 26), (1023, 26), (1024, 12), (4095, 12), (4096, 4), (8192, 4)]
+        {
+            let memory = u64::next_power_of_two(LINUX_HEADER + requested * 8);
             let capacity = u64::from(sheaf_capacity(size, None));
             assert_eq!(capacity, (memory - LINUX_HEADER) / 8, "{size}");
             assert_eq!(u64::from(SIZES[usize::from(size_class(capacity))].0), memory, "{size}");

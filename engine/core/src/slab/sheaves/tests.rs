@@ -114,7 +114,11 @@ fn go_through_sheaves(policy: Policy, capacity: usize) {
         );
         check(slab).unwrap();
         let again = allocate(&cache, 12 * capacity);
-        assert_eq!(held(slab, cache.id, CpuId(0)), [0, 0, 0], "all of it comes out again before a slab is asked");
+        assert_eq!(
+            held(slab, cache.id, CpuId(0)),
+            [0, 0, 0],
+            "the sheaves must be emptied before an object of a slab is allocated"
+        );
         free(&cache, &again);
         cache.destroy().unwrap();
         slab.shrink();
@@ -260,7 +264,7 @@ fn flush_waits_for_a_started_push() {
         slab.pcs_flush_all_cpu(CpuId(1), cache.info());
         assert!(push.borrow().is_none(), "nobody waited");
         check(slab).unwrap();
-        cache.destroy().expect("the late object went home with the others");
+        cache.destroy().expect("the late object is freed with the others");
     })
     .unwrap();
 }

@@ -54,7 +54,8 @@ pub(super) fn make_all<A>(policy: Policy, attempts: &[A], way: &Way<A>) -> (usiz
         let before = Picture::take(town.engine);
         for batch in refused.chunks(BATCH) {
             for &attempt in batch {
-                (way.attempt)(attempt, town, spare).expect_err("it was refused before");
+                (way.attempt)(attempt, town, spare)
+                    .expect_err("the attempt was refused before, so it must be refused again");
             }
             // An attempt that moves pages may have allocated their targets through a per-CPU list.
             town.engine.drain_all_pages();

@@ -16,7 +16,7 @@ const FRAMES: u32 = 4096;
 
 /// Allocates a block, and stores its first frame.
 fn alloc_into(engine: &Engine<'_, '_>, order: Order, block: &AtomicU32) {
-    let pfn = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
+    let pfn = engine.alloc_pages(Gfp::KERNEL, order).expect("enough memory must be free");
     block.store(pfn.raw(), SeqCst);
 }
 
@@ -46,7 +46,7 @@ const FREE: Way = |engine, pfn, order| engine.free_pages(pfn, order).is_ok();
 const GET: Way = |engine, pfn, _| engine.get_page(pfn).is_ok();
 const PUT: Way = |engine, pfn, _| engine.put_page(pfn).is_ok();
 const GET_AND_PUT: Way = |engine, pfn, _| {
-    engine.get_page(pfn).expect("it has an owner");
+    engine.get_page(pfn).expect("the block must have a reference");
     engine.put_page(pfn).is_ok()
 };
 
@@ -78,7 +78,7 @@ fn concurrent_split_and_free_succeed_once() {
 #[test]
 fn concurrent_get_and_put_keep_the_block_valid() {
     over_a_block(Order::new(3), [GET, PUT], |engine, pfn, order, successes| {
-        assert!(successes >= 1, "the reference that is there can always be dropped");
+        assert!(successes >= 1, "the block's first reference can always be dropped");
         free_what_is_left(engine, pfn, order);
     });
 }
@@ -87,7 +87,7 @@ fn concurrent_get_and_put_keep_the_block_valid() {
 #[test]
 fn concurrent_split_and_put_both_succeed() {
     over_a_block(Order::new(6), [SPLIT, GET_AND_PUT], |engine, pfn, order, successes| {
-        assert_eq!(successes, 2, "a reference that is held can be dropped");
+        assert_eq!(successes, 2, "both the split and the put must succeed");
         free_what_is_left(engine, pfn, order);
     });
 }
@@ -96,7 +96,7 @@ fn concurrent_split_and_put_both_succeed() {
 fn poison_and_note(engine: &Engine<'_, '_>, frame: Pfn, poisoned: &Mutex<Vec<Pfn>>) -> bool {
     let is_poisoned = engine.poison(frame).is_ok();
     if is_poisoned {
-        poisoned.lock().expect("nobody panics with it").push(frame);
+        poisoned.lock().expect("no thread panicked while it held the lock").push(frame);
     }
     is_poisoned
 }
@@ -117,8 +117,8 @@ fn frames_poisoned_during_a_free_are_withheld() {
                 &|_, _| (),
             );
             engine.drain_all_pages();
-            let broken = poisoned.into_inner().expect("nobody panics with it");
-            let census = engine.check().expect("nothing is lost");
+            let broken = poisoned.into_inner().expect("no thread panicked while it held the lock");
+            let census = engine.check().expect("the check must find no error");
             assert!(broken.iter().all(|&frame| engine.state(frame) == Some(State::Withheld)));
             assert_eq!((census.withheld, census.free), (broken.len() as u64, u64::from(FRAMES) - census.withheld));
         });
@@ -133,14 +133,14 @@ fn over_memory(deeds: [fn(&Engine<'_, '_>) -> bool; 2], one_wins: bool, reset: f
     let mut memory = Memory::new(&config, &ranges);
     let (engine, _) = build(&config, &ranges, &mut memory);
     let engine = &engine;
-    engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("it is Reserved");
+    engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("the frames must be Reserved");
     engine.set_up_watermarks(MinFree::Pages(64));
     race(rounds, &|_| (), [&|_| deeds[0](engine), &|_| deeds[1](engine)], &|round, successes| {
         assert!(!one_wins || successes == 1, "{successes} succeeded in round {round}");
         engine.check().unwrap_or_else(|violation| panic!("round {round}: {violation}"));
         reset(engine);
     });
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
 }
 
 const START: Pfn = Pfn::new(512);
@@ -149,9 +149,9 @@ const END: Pfn = Pfn::new(1536);
 fn come_back(engine: &Engine<'_, '_>) {
     let whole = range(ZoneKind::Normal, 0, START.raw(), END.raw());
     if engine.state(START).is_some() {
-        engine.offline(START..END).expect("nobody keeps it");
+        engine.offline(START..END).expect("the range must be free to be taken offline");
     }
-    engine.online(&whole, &mut []).expect("it went offline");
+    engine.online(&whole, &mut []).expect("the range is offline, so it can be onlined");
 }
 
 const RELEASE: fn(&Engine<'_, '_>) -> bool = |engine| engine.release(START, END).is_ok();
@@ -184,7 +184,7 @@ fn free_late(engine: &Engine<'_, '_>) -> bool {
 
 /// Releases the memory, allocates and frees it as a range, and takes it offline. Returns whether it went offline.
 fn come_and_go(engine: &Engine<'_, '_>) -> bool {
-    engine.release(START, END).expect("it is Reserved");
+    engine.release(START, END).expect("the frames must be Reserved");
     engine.alloc_contig_range(START..END, Gfp::KERNEL).is_ok_and(|()| engine.free_contig_range(START..END).is_ok())
         && engine.offline(START..END).is_ok()
 }
@@ -223,7 +223,7 @@ fn concurrent_online_keeps_the_state_valid() {
         |engine| {
             for (start, end) in [(512, 1024), (1024, 1536), (1536, 2048)] {
                 if engine.state(Pfn::new(start)).is_some() {
-                    engine.offline(Pfn::new(start)..Pfn::new(end)).expect("nobody keeps it");
+                    engine.offline(Pfn::new(start)..Pfn::new(end)).expect("the range must be free to be taken offline");
                 }
             }
         },
@@ -240,15 +240,19 @@ fn concurrent_overlapping_cma_areas_reserve_one() {
     let mut memory = Memory::new(&config, &ranges);
     memory.spare = (0..2 * rounds).map(|_| Box::new_uninit_slice(512)).collect();
     let (engine, spare) = build(&config, &ranges, &mut memory);
-    engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("it is Reserved");
+    engine.release(Pfn::new(2048), Pfn::new(FRAMES)).expect("the frames must be Reserved");
     let (engine, spare) = (&engine, &Mutex::new(spare));
     let deeds = [(512, 1536), (0, 1024)].map(|(start, end)| {
         move |_| {
-            let bitmap = spare.lock().expect("nobody panics with it").next().expect("there is enough");
+            let bitmap = spare
+                .lock()
+                .expect("no thread panicked while it held the lock")
+                .next()
+                .expect("enough spare memory must be left");
             let reserved = engine.reserve_cma(Pfn::new(start)..Pfn::new(end), Order::ZERO, bitmap);
             let Ok(area) = reserved else { return false };
-            let page = engine.cma_alloc(&area, end - start, 1, Gfp::KERNEL).expect("the area is free");
-            engine.cma_release(&area, page, end - start).expect("it is ours");
+            let page = engine.cma_alloc(&area, end - start, 1, Gfp::KERNEL).expect("the area must be free");
+            engine.cma_release(&area, page, end - start).expect("the test holds these pages");
             true
         }
     });
@@ -267,11 +271,13 @@ fn give_up(engine: &Engine<'_, '_>, block: u32) {
     let frames = Pfn::new(block)..Pfn::new(block + 512);
     if engine.state(frames.start) != Some(State::Reserved) {
         let taken = engine.isolate_free_page(frames.start, Order::new(9), Gfp::KERNEL);
-        assert_eq!(taken, Ok(true), "an area that was given back is free");
+        assert_eq!(taken, Ok(true), "the frames of a released area must be free");
         engine.damage().retype(frames.start, MigrateType::Movable);
-        engine.free_pages(frames.start, Order::new(9)).expect("it is ours");
+        engine.free_pages(frames.start, Order::new(9)).expect("the test holds these pages");
         engine.drain_all_pages();
-        engine.offline(frames.clone()).expect("nobody keeps it");
-        engine.online(&range(ZoneKind::Normal, 0, block, block + 512), &mut []).expect("it went offline");
+        engine.offline(frames.clone()).expect("the range must be free to be taken offline");
+        engine
+            .online(&range(ZoneKind::Normal, 0, block, block + 512), &mut [])
+            .expect("the range is offline, so it can be onlined");
     }
 }

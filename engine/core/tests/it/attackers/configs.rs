@@ -29,14 +29,14 @@ fn try_out(config: &Config<'_>, what: &str) {
     let ranges = [range(ZoneKind::Normal, 0, start, start + 1024)];
     let mut memory = Memory::new(config, &ranges);
     let (engine, _) = build(config, &ranges, &mut memory);
-    engine.release(Pfn::new(start), Pfn::new(start + 1024)).expect("it is Reserved");
+    engine.release(Pfn::new(start), Pfn::new(start + 1024)).expect("the frames must be Reserved");
     engine.set_up_watermarks(MinFree::Pages(16));
     for (order, cpu) in [(0, 0), (3, 1), (10, 0), (0, 1)] {
         let order = Order::new(order);
         let blocks: Vec<_> =
             core::iter::from_fn(|| engine.alloc_pages(Gfp::KERNEL | Gfp::NOWAIT, order).ok()).collect();
         run_on_cpu(CpuId(cpu));
-        blocks.into_iter().for_each(|block| engine.free_pages(block, order).expect("it is ours"));
+        blocks.into_iter().for_each(|block| engine.free_pages(block, order).expect("the test holds these pages"));
         engine.cpu_ids().for_each(|cpu| engine.decay_pcp(cpu, engine.zone(NodeId(0), ZoneKind::Normal)));
         engine.check().unwrap_or_else(|violation| panic!("{what}: {violation}"));
         engine.drain_all_pages();

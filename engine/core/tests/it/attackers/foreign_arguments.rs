@@ -5,9 +5,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use freehold::Policy;
-use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
 use freehold::page::{Background, Config, MinFree};
 use freehold::platform::host::run_on_cpu;
+use freehold::policy::PcpPolicy;
 use freehold::policy::watermark::Watermarks;
 
 use crate::attackers::machine::{Engine, Memory, build, range, with_frames};
@@ -80,8 +81,12 @@ fn allocation_on_a_missing_node_fails() {
         let before = Picture::take(town.engine);
         for node in [NOBODY, NodeId(u8::MAX)] {
             for order in Order::all() {
-                town.engine.alloc_pages_node(node, Gfp::KERNEL, order).expect_err("there is no such node");
-                town.engine.alloc_frozen_pages_node(node, Gfp::KERNEL, order).expect_err("there is no such node");
+                town.engine
+                    .alloc_pages_node(node, Gfp::KERNEL, order)
+                    .expect_err("the node does not exist, so the request must fail");
+                town.engine
+                    .alloc_frozen_pages_node(node, Gfp::KERNEL, order)
+                    .expect_err("the node does not exist, so the request must fail");
             }
         }
         before.expect(town.engine, "pages of nobody's");
@@ -107,7 +112,7 @@ fn call_from_a_missing_cpu_loses_no_memory() {
     for (name, call) in calls {
         with_frames(&Config::default(), 4096, |engine| {
             run_on_cpu(CpuId(0));
-            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory");
+            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
             for cpu in [1, 77, u16::MAX] {
                 run_on_cpu(CpuId(cpu));
                 _ = catch_unwind(AssertUnwindSafe(|| call(engine, page)));
@@ -123,8 +128,14 @@ fn call_from_a_missing_cpu_loses_no_memory() {
 fn foreign_cma_area_is_an_error() {
     with_two_areas(|ours, theirs| {
         let pictures = [Picture::take(ours.0), Picture::take(theirs.0)];
-        theirs.0.cma_alloc(ours.1, 4, 1, Gfp::KERNEL).expect_err("the area is ours");
-        theirs.0.cma_release(ours.1, Pfn::new(sample_machine::LENT), 4).expect_err("the area is ours");
+        theirs
+            .0
+            .cma_alloc(ours.1, 4, 1, Gfp::KERNEL)
+            .expect_err("the area belongs to another allocator, so the call must fail");
+        theirs
+            .0
+            .cma_release(ours.1, Pfn::new(sample_machine::LENT), 4)
+            .expect_err("the area belongs to another allocator, so the call must fail");
         pictures[0].expect(ours.0, "our area, in their hands");
         pictures[1].expect(theirs.0, "their allocator, with our area");
     });
@@ -142,8 +153,8 @@ fn with_two_areas(run: impl for<'m> FnOnce((&Engine<'m, 'm>, &Area<'m>), (&Engin
     let [first, second] = memories.each_mut().map(|memory| build(&config, &ranges, memory).0);
     let [one, other] = bitmaps.each_mut();
     let area = Pfn::new(2560)..Pfn::new(2688);
-    let first_area = first.reserve_cma(area.clone(), Order::ZERO, one).expect("it is Reserved");
-    let second_area = second.reserve_cma(area, Order::ZERO, other).expect("it is Reserved");
+    let first_area = first.reserve_cma(area.clone(), Order::ZERO, one).expect("the frames must be Reserved");
+    let second_area = second.reserve_cma(area, Order::ZERO, other).expect("the frames must be Reserved");
     run((&first, &first_area), (&second, &second_area));
 }
 
@@ -163,17 +174,17 @@ fn extreme_levels_keep_the_state_valid() {
             for gfp in [Gfp::KERNEL, Gfp::ATOMIC, Gfp::all(), Gfp::empty(), Gfp::MOVABLE | Gfp::RECLAIMABLE] {
                 for order in [0, 3, 10].map(Order::new) {
                     let Ok(block) = engine.alloc_pages(gfp, order) else { continue };
-                    engine.put_page(block).expect("it is ours");
+                    engine.put_page(block).expect("the test holds these pages");
                 }
             }
-            engine.check().expect("nothing is lost");
+            engine.check().expect("the check must find no error");
             engine.set_up_watermarks(MinFree::Pages(level));
             engine.set_up_watermarks(MinFree::BySize);
             engine.set_up_watermarks(MinFree::ForHugePages);
             _ = engine.run_kswapd(NodeId(0));
             engine.tick_kcompactd(NodeId(1));
             _ = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).map(|page| engine.put_page(page));
-            engine.check().expect("nothing is lost");
+            engine.check().expect("the check must find no error");
         });
     }
 }
@@ -186,24 +197,43 @@ fn restore_ignores_invalid_recorded_blocks() {
     let ranges = [range(NORMAL, 0, 0, 4096)];
     let mut memory = Memory::new(&config, &ranges);
     let (mut engine, _) = build(&config, &ranges, &mut memory);
-    engine.release(Pfn::new(0), Pfn::new(4096)).expect("it is Reserved");
-    let [page, broken] = [(); 2].map(|()| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
-    engine.poison(broken).expect("it is online");
+    engine.release(Pfn::new(0), Pfn::new(4096)).expect("the frames must be Reserved");
+    let [page, broken] =
+        [(); 2].map(|()| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free"));
+    engine.poison(broken).expect("the frames must be online");
     let before = Picture::take(&engine);
     let mut restoring = engine.restore();
     for pfn in [2048, 4096, u32::MAX].map(Pfn::new) {
         for order in Order::all() {
-            restoring.put_on_pcp(CpuId(1), pfn, order, MigrateType::Movable).expect_err("nobody has it");
+            restoring
+                .put_on_pcp(CpuId(1), pfn, order, MigrateType::Movable)
+                .expect_err("the block is not allocated, so the call must fail");
         }
     }
     let put = AssertUnwindSafe(|| restoring.put_on_pcp(CpuId(2), page, Order::ZERO, MigrateType::Movable));
-    catch_unwind(put).expect_err("there are two CPUs");
+    catch_unwind(put).expect_err("the CPU does not exist, so the call must panic");
     before.expect(&engine, "restored from a wrong recording");
     let mut restoring = engine.restore();
     restoring.put_on_pcp(CpuId(1), broken, Order::ZERO, MigrateType::Movable).expect("it was ours");
     restoring.put_on_pcp(CpuId(1), page, Order::ZERO, MigrateType::Isolate).expect("it was ours");
     restoring.set_pcp_high(CpuId(0), NodeId(0), NORMAL, Some(u32::MAX));
     restoring.set_boost(NodeId(0), NORMAL, u64::MAX);
-    assert_eq!(engine.state(broken), Some(freehold::base::State::Withheld), "what is broken is not handed out again");
-    engine.check().expect("nothing is lost");
+    assert_eq!(engine.state(broken), Some(State::Withheld), "a broken frame stays withheld");
+    engine.check().expect("the check must find no error");
+}
+
+/// A policy without per-CPU lists has no list for a restored block, which goes to its zone.
+#[test]
+fn restored_block_goes_to_the_zone_without_percpu_lists() {
+    for (pcp, is_listed) in [(PcpPolicy::Off, false), (Policy::LINUX_6_12.pcp, true)] {
+        let config = Config { policy: Policy { pcp, ..Policy::LINUX_6_12 }, ..Config::default() };
+        let ranges = [range(NORMAL, 0, 0, 4096)];
+        let mut memory = Memory::new(&config, &ranges);
+        let (mut engine, _) = build(&config, &ranges, &mut memory);
+        engine.release(Pfn::new(0), Pfn::new(4096)).expect("the frames must be Reserved");
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
+        engine.restore().put_on_pcp(CpuId(0), page, Order::ZERO, MigrateType::Movable).expect("the block is allocated");
+        assert_eq!(matches!(engine.state(page), Some(State::PcpCached { .. })), is_listed, "{pcp:?}");
+        engine.check().expect("the check must find no error");
+    }
 }

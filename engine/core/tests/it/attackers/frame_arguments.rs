@@ -90,7 +90,7 @@ fn frame_calls_at_every_order_keep_the_state_valid() {
     };
     for policy in [Policy::LINUX_6_12, Policy::FREEHOLD] {
         let (done, refused) = make_all(policy, &attempts, &way);
-        assert!(refused > 4 * done || cfg!(miri), "most of it is refused: {refused}, and {done} were done");
+        assert!(refused > 4 * done || cfg!(miri), "most calls must be refused: {refused} refused, {done} successful");
     }
 }
 
@@ -124,7 +124,7 @@ fn second_free_of_a_block_fails() {
                             }
                         }
                     }
-                    town.engine.check().expect("everything is in one place");
+                    town.engine.check().expect("every block must be in exactly one place");
                 }
             });
         }
@@ -137,14 +137,14 @@ fn reference_count_overflow_is_an_error() {
     with_town(Policy::FREEHOLD, |town, _| {
         let (engine, pfn) = (town.engine, Pfn::new(crate::attackers::sample_machine::COUNTED_OUT));
         let before = Picture::take(engine);
-        engine.get_page(pfn).expect_err("there is no number for one more");
+        engine.get_page(pfn).expect_err("the counter is at its maximum, so the call must fail");
         before.expect(engine, "one reference too many");
-        engine.put_page(pfn).expect("there are enough");
-        engine.get_page(pfn).expect("and one more again");
+        engine.put_page(pfn).expect("enough references must be left");
+        engine.get_page(pfn).expect("one more reference must be possible again");
         before.expect(engine, "one down, one up");
-        engine.split_page(pfn, Order::ZERO).expect("a page is split into itself");
+        engine.split_page(pfn, Order::ZERO).expect("the split of a single page must succeed");
         before.expect(engine, "a page split into itself");
-        engine.free_frozen_pages(pfn, Order::ZERO).expect_err("it is not frozen");
+        engine.free_frozen_pages(pfn, Order::ZERO).expect_err("the page has a reference, so the free must fail");
         engine.check().expect("a bad page is withheld");
     });
 }
@@ -156,7 +156,7 @@ fn offlining_a_missing_cpu_panics_without_changes() {
     crate::attackers::machine::with_frames(&freehold::page::Config { first: Pfn::new(0), ..config }, 4096, |engine| {
         let before = Picture::take(engine);
         let attack = std::panic::AssertUnwindSafe(|| engine.cpu_dead(CpuId(3)));
-        std::panic::catch_unwind(attack).expect_err("there are three CPUs");
+        std::panic::catch_unwind(attack).expect_err("the CPU does not exist, so the call must panic");
         before.expect(engine, "a CPU that is not there went offline");
     });
 }

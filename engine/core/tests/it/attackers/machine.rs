@@ -63,7 +63,7 @@ pub(super) struct Host<'h> {
 impl<'h> Host<'h> {
     /// Installs the hooks that answer from now on.
     pub(super) fn answer_with(&self, hooks: &'h dyn Hooks) {
-        assert!(self.hooks.set(hooks).is_ok(), "hooks are set once");
+        assert!(self.hooks.set(hooks).is_ok(), "the hooks must be set only once");
     }
 
     fn hooks(&self) -> &dyn Hooks {
@@ -168,9 +168,10 @@ pub(super) fn build<'m, 'h>(
     ranges: &[Range],
     memory: &'m mut Memory,
 ) -> (Engine<'m, 'h>, core::slice::IterMut<'m, Bytes>) {
-    let engine = PageAllocator::new(Host::default(), config, &mut memory.fixed).expect("the configuration is right");
+    let engine =
+        PageAllocator::new(Host::default(), config, &mut memory.fixed).expect("the configuration must be valid");
     for (range, metadata) in ranges.iter().zip(&mut memory.ranges) {
-        engine.online(range, metadata).expect("the range is right");
+        engine.online(range, metadata).expect("the memory range must be valid");
     }
     (engine, memory.spare.iter_mut())
 }
@@ -181,7 +182,7 @@ pub(super) fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnO
     let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
     let mut memory = Memory::new(config, &ranges);
     let (engine, _) = build(config, &ranges, &mut memory);
-    engine.release(Pfn::new(0), Pfn::new(frames)).expect("all of it is Reserved");
+    engine.release(Pfn::new(0), Pfn::new(frames)).expect("the frames must be Reserved");
     engine.set_up_watermarks(freehold::page::MinFree::Pages(64));
     run(&engine)
 }

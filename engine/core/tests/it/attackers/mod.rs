@@ -22,7 +22,7 @@
 //!
 //! ```text
 //! cargo test -p freehold --test it attackers::                        half a minute
-//! ATTACKERS=all cargo test -p freehold --test it attackers::panics   every single event: some minutes
+//! TEST_FACTOR=2 cargo test -p freehold --test it attackers::panics   every single event: some minutes
 //! cargo +nightly miri test -p freehold --test it attackers::...      by name, with fewer rounds
 //! ```
 #![forbid(unsafe_code)]

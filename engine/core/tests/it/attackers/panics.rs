@@ -19,7 +19,7 @@ use freehold::policy::PcpPolicy;
 use crate::attackers::machine::{Hooks, with_frames};
 use crate::attackers::races::PCP;
 use crate::attackers::script::{Script, with_script};
-use crate::common::panic_hook;
+use crate::common::{is_exhaustive, panic_hook};
 
 /// Payload of a planned panic.
 struct Planned;
@@ -80,7 +80,7 @@ impl Hooks for Bomb<'_> {
         if self.left.load(SeqCst) > NEVER / 2 {
             let event = format!("{event:?}");
             let kind = event.split(' ').next().unwrap_or_default().to_owned();
-            self.heard.lock().expect("nobody panics with it").push(kind);
+            self.heard.lock().expect("no thread panicked while it held the lock").push(kind);
         }
         self.pass(Place::Report);
     }
@@ -144,19 +144,18 @@ fn play(pcp: PcpPolicy, place: Place, at: u32) -> (u32, Vec<String>) {
         let census = stage.engine.check().unwrap_or_else(|violation| panic!("{what}: {violation}"));
         stage.play_on();
         let after = stage.engine.check().unwrap_or_else(|violation| panic!("{what}, later: {violation}"));
-        assert_eq!(after.claimed, census.claimed, "{what}: more is lost later");
+        assert_eq!(after.claimed, census.claimed, "{what}: more pages were lost after the panic");
         let isolated = stage.engine.map().pageblocks().find(|&at| stage.engine.map().pageblock(at).isolations() > 0);
         assert_eq!(isolated, None, "{what}: a pageblock stays isolated");
         left
     });
-    (left, bomb.heard.into_inner().expect("nobody panics with it"))
+    (left, bomb.heard.into_inner().expect("no thread panicked while it held the lock"))
 }
 
 /// Repeats the script with a panic at every call of a callback, and returns the number of calls. Thousands of events
 /// are alike, so for events it panics only at the first ones of each kind and at a sample of the others, unless
-/// `ATTACKERS=all` is set.
+/// `TEST_FACTOR` is above 1.
 fn panic_everywhere(pcp: PcpPolicy, place: Place) -> u32 {
-    let all = std::env::var("ATTACKERS").is_ok_and(|which| which == "all");
     let (left, heard) = play(pcp, place, NEVER);
     let (calls, mut met) = (NEVER - left, BTreeMap::<&str, u32>::new());
     for at in 1..=calls {
@@ -164,8 +163,8 @@ fn panic_everywhere(pcp: PcpPolicy, place: Place) -> u32 {
         let of_kind = met.entry(kind).or_default();
         *of_kind += 1;
         let (first, step) = if cfg!(miri) { (0, 4000) } else { (9, 211) };
-        if all || *of_kind <= first || at % step == 0 {
-            assert_eq!(play(pcp, place, at).0, 0, "call {at} comes again");
+        if is_exhaustive() || *of_kind <= first || at % step == 0 {
+            assert_eq!(play(pcp, place, at).0, 0, "call {at} was not reached in the repetition");
         }
     }
     calls
@@ -176,7 +175,7 @@ fn probe_panic_at_any_event_keeps_the_state_valid() {
     panic_hook::silence_payload::<Planned>();
     for pcp in PCP {
         let events = panic_everywhere(pcp, Place::Report);
-        assert!(events > 200, "the script has {events} events under {pcp:?}");
+        assert!(events > 200, "the script has only {events} events under {pcp:?}");
     }
 }
 
@@ -187,7 +186,7 @@ fn callback_panic_at_any_call_keeps_the_state_valid() {
     for pcp in PCP {
         never.retain(|&place| panic_everywhere(pcp, place) == 0);
     }
-    assert_eq!(never, [], "each promise is asked for somewhere");
+    assert_eq!(never, [], "these callbacks are never called");
 }
 
 /// Frees a long range, of which 4096 pages are claimed at a time, with a panic between the parts. The pages that were
@@ -202,10 +201,13 @@ fn probe_panic_within_a_long_range_keeps_the_state_valid() {
         let bomb = Bomb::new(Place::Report, 0, &script);
         with_frames(&Config::default(), frames + 1024, |engine| {
             engine.platform().answer_with(&bomb);
-            engine.alloc_contig_range(range.clone(), Gfp::KERNEL).expect("all of it is free");
+            engine.alloc_contig_range(range.clone(), Gfp::KERNEL).expect("the range must be free");
             bomb.left.store(at, SeqCst);
             let freed = catch_unwind(AssertUnwindSafe(|| engine.free_contig_range(range.clone())));
-            assert!(freed.is_err_and(|panic| panic.is::<Planned>()), "there is an event {at}");
+            assert!(
+                freed.is_err_and(|panic| panic.is::<Planned>()),
+                "there is no event {at}, so the planned panic did not occur"
+            );
             engine.check().unwrap_or_else(|violation| panic!("a panic at event {at}: {violation}"));
         });
     }
@@ -249,7 +251,7 @@ fn planted_broken_block_is_found() {
     let script = Script::default();
     let bomb = Bomb::new(Place::Report, 0, &script);
     with_script(PCP[1], &script, &bomb, |stage| {
-        let page = stage.engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory");
+        let page = stage.engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
         stage.engine.damage().set_state(page, freehold::base::State::Interior);
         stage.engine.check().expect_err("a frame is in no block");
         let _: Pfn = page;

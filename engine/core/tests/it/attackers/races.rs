@@ -133,16 +133,16 @@ fn both_free(
         rounds,
         &|_| {
             let asked = if frozen { engine.alloc_frozen_pages(gfp, order) } else { engine.alloc_pages(gfp, order) };
-            block.store(asked.expect("there is memory").raw(), SeqCst);
+            block.store(asked.expect("enough memory must be free").raw(), SeqCst);
         },
         [&|_| one(engine, load_pfn(&block), order), &|_| other(engine, load_pfn(&block), order)],
         &|round, successes| {
             if successes != 1 {
-                wrong.lock().expect("nobody panics with it").get_or_insert((round, successes));
+                wrong.lock().expect("no thread panicked while it held the lock").get_or_insert((round, successes));
             }
         },
     );
-    match wrong.into_inner().expect("nobody panics with it") {
+    match wrong.into_inner().expect("no thread panicked while it held the lock") {
         None => Ok(()),
         Some((round, successes)) => {
             Err(format!("{first} against {second}, order {order}: {successes} freed in round {round}"))

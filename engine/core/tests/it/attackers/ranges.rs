@@ -35,7 +35,7 @@ const CALLS: [(&str, Call); 11] = [
         describe(town.engine.online(&range(ZoneKind::Normal, 2, start.raw(), end.raw()), &mut []))
     }),
     ("reserve_cma", |town, spare, start, end| {
-        let bytes = spare.next().expect("there is enough");
+        let bytes = spare.next().expect("enough spare memory must be left");
         describe(town.engine.reserve_cma(start..end, Order::ZERO, bytes))
     }),
     ("reserve_cma of large units", |town, _, start, end| {
@@ -95,7 +95,10 @@ fn frozen_range_free_with_any_bounds_spares_slab_blocks() {
                 let answer = town.engine.free_contig_frozen_range(Pfn::new(start)..Pfn::new(end));
                 town.engine.check().unwrap_or_else(|violation| panic!("{start} to {end}, {answer:?}: {violation}"));
                 let slab = town.engine.state(Pfn::new(sample_machine::SLAB));
-                assert!(format!("{slab:?}").contains("slab: true"), "a slab's block went with {start} to {end}");
+                assert!(
+                    format!("{slab:?}").contains("slab: true"),
+                    "the free of {start} to {end} also freed a slab's block"
+                );
             });
         }
     }
@@ -107,7 +110,9 @@ fn cma_area_without_a_bitmap_is_an_error() {
     with_town(Policy::FREEHOLD, |town, _| {
         let before = Picture::take(town.engine);
         let (start, end) = (Pfn::new(2304), Pfn::new(2400));
-        town.engine.reserve_cma(start..end, Order::ZERO, &mut []).expect_err("it is empty");
+        town.engine
+            .reserve_cma(start..end, Order::ZERO, &mut [])
+            .expect_err("the range is empty, so the call must fail");
         before.expect(town.engine, "an area without a bitmap");
         for pages in [0, 1, u32::MAX] {
             let layout = freehold::page::CmaArea::<CheckedSpinLock>::layout(pages, Order::MAX);

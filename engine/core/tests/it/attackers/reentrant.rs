@@ -125,7 +125,7 @@ fn meddle_with(config: &Config<'_>, (name, misdeed): (&str, Misdeed), from_probe
     let mut memory = Memory::new(config, &ranges);
     let (engine, _) = build(config, &ranges, &mut memory);
     let engine = &engine;
-    engine.release(Pfn::new(0), Pfn::new(2048)).expect("it is Reserved");
+    engine.release(Pfn::new(0), Pfn::new(2048)).expect("the frames must be Reserved");
     engine.set_up_watermarks(MinFree::Pages(32));
     let (page, done) = (AtomicU32::new(0), AtomicU32::new(0));
     let meddler = Meddler { engine, misdeed, from_probe, page, done };
@@ -180,7 +180,7 @@ fn release_during_offline_keeps_the_state_valid() {
     let mut memory = Memory::new(&config, &ranges);
     let (engine, _) = build(&config, &ranges, &mut memory);
     let engine = &engine;
-    engine.release(Pfn::new(1024), Pfn::new(4096)).expect("it is Reserved");
+    engine.release(Pfn::new(1024), Pfn::new(4096)).expect("the frames must be Reserved");
     engine.set_up_watermarks(MinFree::Pages(32));
     let waiter = Waiter { engine, armed: AtomicU32::new(0) };
     engine.platform().answer_with(&waiter);
@@ -196,7 +196,9 @@ fn release_during_offline_keeps_the_state_valid() {
         });
         engine.check().unwrap_or_else(|violation| panic!("round {round}: {violation}"));
         _ = engine.offline(Pfn::new(512)..Pfn::new(1536));
-        engine.online(&range(ZoneKind::Normal, 0, 512, 1536), &mut []).expect("all of it is offline");
-        engine.release(Pfn::new(1024), Pfn::new(1536)).expect("it is Reserved");
+        engine
+            .online(&range(ZoneKind::Normal, 0, 512, 1536), &mut [])
+            .expect("the range is offline, so it can be onlined");
+        engine.release(Pfn::new(1024), Pfn::new(1536)).expect("the frames must be Reserved");
     }
 }

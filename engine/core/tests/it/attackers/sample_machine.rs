@@ -93,7 +93,9 @@ pub(super) fn with_town<R>(
     memory.spare = (0..SPARE).map(|_| Box::new_uninit_slice(512)).collect();
     run_on_cpu(freehold::base::CpuId(1));
     let (engine, mut spare) = build(&config, &ranges, &mut memory);
-    let area = engine.reserve_cma(Pfn::new(AREA.0)..Pfn::new(AREA.1), Order::new(2), &mut bitmap).expect("is Reserved");
+    let area = engine
+        .reserve_cma(Pfn::new(AREA.0)..Pfn::new(AREA.1), Order::new(2), &mut bitmap)
+        .expect("the frames must be Reserved");
     for (start, end) in RELEASED {
         engine.release(Pfn::new(start), Pfn::new(end)).expect("the range is Reserved");
     }
@@ -116,10 +118,10 @@ fn settle(engine: &Engine<'_, '_>) {
     take_block(engine, PAGE, 0, Gfp::KERNEL);
     take_block(engine, MOVABLE, 0, Gfp::HIGHUSER_MOVABLE);
     let frozen = Pfn::new(FROZEN)..Pfn::new(FROZEN + 32);
-    engine.alloc_contig_frozen_range(frozen, Gfp::KERNEL).expect("it is free");
+    engine.alloc_contig_frozen_range(frozen, Gfp::KERNEL).expect("the range must be free");
     take_block(engine, COMPOUND, 4, Gfp::KERNEL | Gfp::COMP);
     take_block(engine, SHARED, 3, Gfp::KERNEL);
-    engine.get_page(Pfn::new(SHARED)).expect("it is held");
+    engine.get_page(Pfn::new(SHARED)).expect("the test holds this block");
     take_block(engine, COUNTED_OUT, 0, Gfp::KERNEL);
     let mut state = State::Allocated {
         order: Order::ZERO,
@@ -136,10 +138,10 @@ fn settle(engine: &Engine<'_, '_>) {
     }
     engine.damage().set_state(Pfn::new(SLAB), state);
     take_block(engine, POISONED, 3, Gfp::KERNEL);
-    engine.poison(Pfn::new(POISONED + 2)).expect("it is online");
-    engine.poison(Pfn::new(WITHHELD)).expect("it is online");
+    engine.poison(Pfn::new(POISONED + 2)).expect("the frames must be online");
+    engine.poison(Pfn::new(WITHHELD)).expect("the frames must be online");
     take_block(engine, LENT, 0, Gfp::HIGHUSER_MOVABLE);
     // Leaves some pages on this CPU's lists. Under policies in which CPUs own pageblocks, this CPU then owns some.
-    let pages = [(); 3].map(|()| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
-    pages.into_iter().for_each(|page| engine.free_pages(page, Order::ZERO).expect("it is ours"));
+    let pages = [(); 3].map(|()| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free"));
+    pages.into_iter().for_each(|page| engine.free_pages(page, Order::ZERO).expect("the test holds these pages"));
 }

@@ -89,8 +89,9 @@ pub(super) fn with_script<'h, R>(
     let mut bitmap = [core::mem::MaybeUninit::uninit(); 64];
     run_on_cpu(CpuId(0));
     let (engine, _) = build(&config, &ranges, &mut memory);
-    let area = engine.reserve_cma(Pfn::new(64)..Pfn::new(128), Order::ZERO, &mut bitmap).expect("it is Reserved");
-    engine.release(Pfn::new(128), Pfn::new(3000)).expect("it is Reserved");
+    let area =
+        engine.reserve_cma(Pfn::new(64)..Pfn::new(128), Order::ZERO, &mut bitmap).expect("the frames must be Reserved");
+    engine.release(Pfn::new(128), Pfn::new(3000)).expect("the frames must be Reserved");
     engine.set_up_watermarks(MinFree::Pages(24));
     engine.platform().answer_with(hooks);
     run(&Stage { engine: &engine, script, area: &area, cpu: Cell::new(0) })
@@ -111,13 +112,15 @@ impl Stage<'_, '_, '_> {
     /// Frees everything that is recorded, releases more memory, and checks that requests succeed.
     pub(super) fn play_on(&self) {
         self.clear_away();
-        self.engine.release(Pfn::new(0), Pfn::new(64)).expect("it is Reserved");
+        self.engine.release(Pfn::new(0), Pfn::new(64)).expect("the frames must be Reserved");
         for gfp in [Gfp::KERNEL | Gfp::MEMALLOC, Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC] {
             let pages = [0, 1, 3].map(|order| {
                 let order = Order::new(order);
-                (self.engine.alloc_pages(gfp, order).expect("there is memory"), order)
+                (self.engine.alloc_pages(gfp, order).expect("enough memory must be free"), order)
             });
-            pages.iter().for_each(|&(pfn, order)| self.engine.free_pages(pfn, order).expect("it is ours"));
+            pages
+                .iter()
+                .for_each(|&(pfn, order)| self.engine.free_pages(pfn, order).expect("the test holds these pages"));
         }
         self.engine.drain_all_pages();
     }
@@ -146,15 +149,15 @@ impl Stage<'_, '_, '_> {
         let left = self.script.held().len() / nth;
         for at in 0..left {
             let (pfn, order) = self.script.held().remove(at * (nth - 1));
-            self.engine.free_pages(pfn, order).expect("it is noted");
+            self.engine.free_pages(pfn, order).expect("the script must hold the block");
         }
     }
 
     fn bring_memory(&self) {
         let late = range(ZoneKind::Normal, 0, FRAMES, FRAMES + 64);
-        self.engine.online(&late, &mut []).expect("there is metadata");
-        self.engine.release(Pfn::new(3000), Pfn::new(FRAMES + 8)).expect("it is Reserved");
-        self.engine.adopt(Pfn::new(FRAMES + 8), Order::new(2), Mobility::Movable).expect("it is Reserved");
+        self.engine.online(&late, &mut []).expect("the metadata must suffice");
+        self.engine.release(Pfn::new(3000), Pfn::new(FRAMES + 8)).expect("the frames must be Reserved");
+        self.engine.adopt(Pfn::new(FRAMES + 8), Order::new(2), Mobility::Movable).expect("the frames must be Reserved");
         self.script.note(Pfn::new(FRAMES + 8), Order::new(2));
         _ = self.engine.offline(Pfn::new(FRAMES)..Pfn::new(FRAMES + 64));
         self.engine.cpu_dead(CpuId(1));
@@ -172,7 +175,7 @@ impl Stage<'_, '_, '_> {
         let mut pages = [Pfn::new(0); 24];
         let came = self.engine.alloc_pages_bulk(Gfp::KERNEL, &mut pages);
         pages[..came].sort_unstable();
-        self.engine.free_pages_bulk(&pages[..came]).expect("they are ours");
+        self.engine.free_pages_bulk(&pages[..came]).expect("the test holds these pages");
         self.engine.decay_pcp(CpuId(0), self.engine.zone(NodeId(0), ZoneKind::Normal));
         self.clear_away();
     }
@@ -201,7 +204,7 @@ impl Stage<'_, '_, '_> {
         let mut held = self.script.held();
         let blocks: Vec<_> = held.extract_if(.., |(_, order)| *order > Order::ZERO).collect();
         for (pfn, order) in blocks {
-            self.engine.split_page(pfn, order).expect("it is noted");
+            self.engine.split_page(pfn, order).expect("the script must hold the block");
             held.extend(pfn.up_to(pfn.offset(order.pages())).map(|page| (page, Order::ZERO)));
         }
     }
@@ -210,31 +213,31 @@ impl Stage<'_, '_, '_> {
         let (engine, range) = (self.engine, Pfn::new(200)..Pfn::new(260));
         (0..16).for_each(|_| _ = self.take(Gfp::HIGHUSER_MOVABLE, 0));
         if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
-            engine.free_contig_range(range.clone()).expect("it is ours");
+            engine.free_contig_range(range.clone()).expect("the test holds these pages");
         }
         let large = Pfn::new(130)..Pfn::new(2990);
         self.clear_away();
-        engine.alloc_contig_frozen_range(large, Gfp::KERNEL).expect("all of it is free");
-        engine.free_contig_frozen_range(Pfn::new(300)..Pfn::new(2777)).expect("it is ours");
-        engine.free_contig_frozen_range(Pfn::new(130)..Pfn::new(300)).expect("it is ours");
-        engine.free_contig_frozen_range(Pfn::new(2777)..Pfn::new(2990)).expect("it is ours");
-        let page = engine.cma_alloc(self.area, 20, 4, Gfp::KERNEL).expect("the area is free");
-        engine.cma_release(self.area, page, 20).expect("it is ours");
-        let pages = engine.alloc_contig_pages(Gfp::KERNEL | Gfp::COMP, 32).expect("there is room");
-        engine.free_contig_range(pages..pages.offset(32)).expect("it is ours");
+        engine.alloc_contig_frozen_range(large, Gfp::KERNEL).expect("the range must be free");
+        engine.free_contig_frozen_range(Pfn::new(300)..Pfn::new(2777)).expect("the test holds these pages");
+        engine.free_contig_frozen_range(Pfn::new(130)..Pfn::new(300)).expect("the test holds these pages");
+        engine.free_contig_frozen_range(Pfn::new(2777)..Pfn::new(2990)).expect("the test holds these pages");
+        let page = engine.cma_alloc(self.area, 20, 4, Gfp::KERNEL).expect("the area must be free");
+        engine.cma_release(self.area, page, 20).expect("the test holds these pages");
+        let pages = engine.alloc_contig_pages(Gfp::KERNEL | Gfp::COMP, 32).expect("enough memory must be free");
+        engine.free_contig_range(pages..pages.offset(32)).expect("the test holds these pages");
     }
 
     fn break_frames(&self) {
         let engine = self.engine;
-        let block = engine.alloc_pages(Gfp::KERNEL, Order::new(3)).expect("there is memory");
-        engine.poison(block.offset(3)).expect("it is online");
-        engine.get_page(block).expect("it is held");
-        engine.free_pages(block, Order::new(3)).expect("it is ours");
-        engine.free_pages(block, Order::ZERO).expect("it is ours");
-        engine.poison(Pfn::new(700)).expect("it is online");
-        let frozen = engine.alloc_frozen_pages(Gfp::KERNEL, Order::new(2)).expect("there is memory");
-        engine.split_page(frozen, Order::new(2)).expect("it is ours");
-        engine.free_contig_frozen_range(frozen..frozen.offset(4)).expect("it is ours");
+        let block = engine.alloc_pages(Gfp::KERNEL, Order::new(3)).expect("enough memory must be free");
+        engine.poison(block.offset(3)).expect("the frames must be online");
+        engine.get_page(block).expect("the test holds this block");
+        engine.free_pages(block, Order::new(3)).expect("the test holds these pages");
+        engine.free_pages(block, Order::ZERO).expect("the test holds these pages");
+        engine.poison(Pfn::new(700)).expect("the frames must be online");
+        let frozen = engine.alloc_frozen_pages(Gfp::KERNEL, Order::new(2)).expect("enough memory must be free");
+        engine.split_page(frozen, Order::new(2)).expect("the test holds these pages");
+        engine.free_contig_frozen_range(frozen..frozen.offset(4)).expect("the test holds these pages");
     }
 
     fn run_dry(&self) {

@@ -44,7 +44,7 @@ impl Beside {
     pub(crate) fn mark(&self, (pfn, order): Block, hold: Hold) {
         for held in &self.held[pfn.index()..][..order.pages() as usize] {
             let before = held.swap(hold == Hold::Taken, Relaxed);
-            assert_eq!(before, hold == Hold::Dropped, "a frame of block {pfn} of order {order}, now {hold:?}");
+            assert_eq!(before, hold == Hold::Dropped, "a frame of block {pfn} of order {order} was already {hold:?}");
         }
     }
 

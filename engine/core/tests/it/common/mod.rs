@@ -18,10 +18,25 @@ use freehold::base::lock::SoloLock;
 use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, PageAllocator, Range};
 use freehold::platform::{
-    Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaim, Reclaimed, Request,
-    SplitBlock, Task,
+    Event, FreePages, Isolation, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaim, Reclaimed,
+    Request, SplitBlock, Task,
 };
 use freehold::stats::{Counters, Counts};
+
+/// Returns the number of repetitions of a random test: `usual` times the number in the variable `TEST_FACTOR`, if it is
+/// set.
+pub(crate) fn repetitions(usual: u64) -> u64 {
+    usual * test_factor()
+}
+
+/// Returns whether tests try every case instead of a sample, which they do if `TEST_FACTOR` is above 1.
+pub(crate) fn is_exhaustive() -> bool {
+    test_factor() > 1
+}
+
+fn test_factor() -> u64 {
+    std::env::var("TEST_FACTOR").map_or(1, |factor| factor.parse().expect("TEST_FACTOR is a number"))
+}
 
 /// Joins all threads. ThreadSanitizer sees the join of a thread, but not the implicit wait at the end of a scope.
 pub(crate) fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {
@@ -34,6 +49,10 @@ pub(crate) trait Hooks {
     /// See [`Platform::reclaim`].
     fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
         Reclaimed::default()
+    }
+    /// See [`Platform::can_isolate`].
+    fn can_isolate(&self, _isolation: &Isolation) -> bool {
+        true
     }
     /// See [`Platform::migrate`].
     fn migrate(&self, _migration: &Migration) -> Migrated {
@@ -113,6 +132,10 @@ impl Platform for Host<'_> {
 
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         self.hooks().reclaim(pages, wanted)
+    }
+
+    fn can_isolate(&self, isolation: &Isolation) -> bool {
+        self.hooks().can_isolate(isolation)
     }
 
     fn migrate(&self, migration: &Migration) -> Migrated {
@@ -216,9 +239,9 @@ pub(crate) fn build_on<'m, P: Platform>(
     ranges: &[Range],
     memory: &'m mut Memory,
 ) -> PageAllocator<'m, P> {
-    let allocator = PageAllocator::new(platform, config, &mut memory.fixed).expect("the configuration is right");
+    let allocator = PageAllocator::new(platform, config, &mut memory.fixed).expect("the configuration must be valid");
     for (range, metadata) in ranges.iter().zip(&mut memory.ranges) {
-        allocator.online(range, metadata).expect("the range is right");
+        allocator.online(range, metadata).expect("the memory range must be valid");
     }
     allocator
 }

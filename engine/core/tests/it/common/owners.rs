@@ -44,7 +44,7 @@ impl Owners {
 
     /// Removes a block before it is freed, so that it is not moved any more. Returns its place and order.
     pub(crate) fn remove(&mut self, owner: u32) -> (Pfn, Order) {
-        let Owned { pfn, order, .. } = self.blocks.remove(&owner).expect("the owner has a block");
+        let Owned { pfn, order, .. } = self.blocks.remove(&owner).expect("the owner must hold a block");
         self.at.remove(&pfn.raw());
         (pfn, order)
     }

@@ -21,7 +21,7 @@ pub(crate) struct Picture {
 impl Picture {
     /// Takes a snapshot of a machine. Panics if the machine is not in order.
     pub(crate) fn take<P: Platform>(engine: &PageAllocator<'_, P>) -> Picture {
-        engine.check().expect("the machine is in order");
+        engine.check().expect("the check must find no error");
         let pageblocks = engine.map().pageblocks().map(|pfn| {
             let block = engine.map().pageblock(pfn);
             (pfn, block.migratetype(), block.lasting_migratetype(), block.isolations())
@@ -99,9 +99,9 @@ fn counters<P: Platform>(engine: &PageAllocator<'_, P>, zone: usize) -> Vec<u64>
 
 fn texts<P: Platform>(engine: &PageAllocator<'_, P>) -> Vec<String> {
     let mut text = String::new();
-    procfs::buddyinfo(engine, &mut text).expect("a string takes everything");
-    procfs::pagetypeinfo(engine, &mut text).expect("a string takes everything");
-    procfs::zoneinfo(engine, &mut text).expect("a string takes everything");
+    procfs::buddyinfo(engine, &mut text).expect("writing into a string cannot fail");
+    procfs::pagetypeinfo(engine, &mut text).expect("writing into a string cannot fail");
+    procfs::zoneinfo(engine, &mut text).expect("writing into a string cannot fail");
     text.lines().map(String::from).collect()
 }
 

@@ -4,6 +4,7 @@
 //! a scene pins. A block that is allocated twice, or freed without having been moved, is therefore detected by its
 //! owner.
 
+mod isolation;
 mod mover;
 mod random;
 mod requests;
@@ -46,10 +47,10 @@ fn with_full_machine(blocks: u32, config: &Config<'_>, act: impl FnOnce(&Engine<
         mover.own(&engine, pfn);
     }
     act(&engine, &mover);
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
     mover.free_all(&engine);
     engine.drain_all_pages();
-    assert_eq!(engine.check().expect("nothing is lost").allocated, 0, "everything came back");
+    assert_eq!(engine.check().expect("the check must find no error").allocated, 0, "all pages must be free again");
 }
 
 /// Returns about half of the pages of these pageblocks, including the first page of each, in an irregular pattern.
@@ -73,6 +74,6 @@ fn type_at(engine: &Engine<'_, '_>, pfn: u32) -> MigrateType {
 /// Allocates a huge page, and frees it.
 fn huge_page(engine: &Engine<'_, '_>, gfp: Gfp) -> Option<u32> {
     let pfn = engine.alloc_pages(gfp, Order::new(9)).ok()?;
-    engine.free_pages(pfn, Order::new(9)).expect("it was just allocated");
+    engine.free_pages(pfn, Order::new(9)).expect("the block was just allocated");
     Some(pfn.raw())
 }

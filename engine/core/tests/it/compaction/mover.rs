@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use freehold::base::{Gfp, Order, Pfn};
-use freehold::platform::{FreePages, Migrated, Migration, Reclaim, Reclaimed, SplitBlock};
+use freehold::platform::{FreePages, Isolation, Migrated, Migration, Reclaim, Reclaimed, SplitBlock};
 
 use crate::common::Hooks;
 use crate::common::owners::Owners;
@@ -17,6 +17,10 @@ pub(super) struct Mover {
     /// Owner of each block, by the block's original place.
     known: RefCell<BTreeMap<u32, u32>>,
     pinned: RefCell<Vec<u32>>,
+    /// Whether all pages belong to files, so that requests without FS may not move them.
+    pub files: Cell<bool>,
+    /// All requests to isolate a block so far.
+    pub asked: RefCell<Vec<Isolation>>,
     /// All moves so far.
     pub moves: RefCell<Vec<Migration>>,
     pub refused: Cell<u32>,
@@ -94,6 +98,11 @@ impl Mover {
 }
 
 impl Hooks for Mover {
+    fn can_isolate(&self, isolation: &Isolation) -> bool {
+        self.asked.borrow_mut().push(*isolation);
+        !self.files.get() || isolation.gfp.contains(Gfp::FS)
+    }
+
     fn migrate(&self, migration: &Migration) -> Migrated {
         let stays = self.pinned.borrow().contains(&migration.from.raw());
         let answer = if stays { Migrated::Refused } else { self.owners.borrow_mut().migrate(migration) };

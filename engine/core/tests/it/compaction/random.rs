@@ -40,7 +40,7 @@ impl Scene<'_, '_, '_> {
             }
             4..7 if !self.held.is_empty() => {
                 let (pfn, order) = self.held.swap_remove(self.rng.usize(..self.held.len()));
-                self.engine.free_pages(pfn, order).expect("the block is held");
+                self.engine.free_pages(pfn, order).expect("the test holds this block");
             }
             7 => {
                 self.engine.tick_kcompactd(NodeId(0));
@@ -70,12 +70,12 @@ fn random_compaction_loses_no_page() {
                 engine.check().unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
             }
             for (pfn, order) in scene.held {
-                engine.free_pages(pfn, order).expect("the block is held");
+                engine.free_pages(pfn, order).expect("the test holds this block");
             }
             let counts = engine.platform().events.counts();
             assert_eq!(counts.broken_promises, 0);
             moved += counts.migrations;
         });
     }
-    assert!(moved > 10_000, "only {moved} pages were moved: the scenes show little");
+    assert!(moved > 10_000, "only {moved} pages were moved, which is too few for this test");
 }

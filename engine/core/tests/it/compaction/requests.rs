@@ -27,7 +27,7 @@ fn compaction_makes_a_huge_page_of_single_pages() {
 fn pages_move_from_zone_start_to_zone_end() {
     with_full_machine(16, &config(), |engine, mover| {
         mover.free(engine, half_of(0..16));
-        huge_page(engine, Gfp::TRANSHUGE).expect("a pageblock can be emptied");
+        huge_page(engine, Gfp::TRANSHUGE).expect("compaction must be able to empty a pageblock");
         let moves = mover.moves.take();
         assert!(moves.iter().all(|migration| migration.from.raw() < 8 * BLOCK && migration.to.raw() >= 7 * BLOCK));
         let first = moves[0];
@@ -96,8 +96,8 @@ fn reserve_the_whole_block(engine: &Engine<'_, '_>) {
     let marks = zone.watermarks();
     let free = zone.free_pages();
     engine.set_watermarks(zone, freehold::policy::watermark::Watermarks::given(free / 4, free + 1, free + 2));
-    let pfn = engine.alloc_pages(Gfp::ATOMIC, Order::new(4)).expect("the min mark is far");
-    engine.free_pages(pfn, Order::new(4)).expect("it was just allocated");
+    let pfn = engine.alloc_pages(Gfp::ATOMIC, Order::new(4)).expect("the zone must be far above the min watermark");
+    engine.free_pages(pfn, Order::new(4)).expect("the block was just allocated");
     engine.set_watermarks(zone, marks);
 }
 
@@ -116,7 +116,7 @@ fn failed_compaction_is_deferred() {
         assert!(scans[0] && tried < 12, "tried {tried} times of 24: {scans:?}");
         mover.unpin_all();
         let served = (0..130).any(|_| huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL).is_some());
-        assert!(served, "it is tried again some day");
+        assert!(served, "compaction must be tried again after some requests");
     });
 }
 
@@ -124,11 +124,12 @@ fn failed_compaction_is_deferred() {
 fn compacted_block_is_captured_for_the_request() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
-        let pfn = engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect("a pageblock can be emptied");
+        let pfn =
+            engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect("compaction must be able to empty a pageblock");
         // The block was never on a free list: the free of its last page captured it for the request.
         assert_eq!(whole_pageblocks(engine), 0);
         assert_eq!(engine.platform().events.counts().compact_success, 1);
-        engine.free_pages(pfn, Order::new(9)).expect("it was just allocated");
+        engine.free_pages(pfn, Order::new(9)).expect("the block was just allocated");
     });
 }
 
@@ -138,9 +139,9 @@ fn captured_pageblock_has_no_owner() {
         (0..16).for_each(|block| engine.damage().set_owner(Pfn::new(block * BLOCK), Some(CpuId(0))));
         mover.free(engine, half_of(0..16));
         let order = Order::new(9);
-        let caught = engine.alloc_pages(Gfp::TRANSHUGE, order).expect("a pageblock can be emptied");
+        let caught = engine.alloc_pages(Gfp::TRANSHUGE, order).expect("compaction must be able to empty a pageblock");
         assert_eq!(engine.map().pageblock(caught).owner(), None);
-        engine.free_pages(caught, order).expect("it was just allocated");
+        engine.free_pages(caught, order).expect("the block was just allocated");
     });
 }
 

@@ -15,7 +15,7 @@ fn fix(engine: &Engine<'_, '_>, pfn: u32) {
 }
 
 fn release(engine: &Engine<'_, '_>, pfn: u32) {
-    engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("it is allocated");
+    engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("the pages must be allocated");
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn targets_are_in_movable_pageblocks_only() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, half_of(0..8));
         let unmovable = retype_last(engine, mover);
-        huge_page(engine, Gfp::TRANSHUGE).expect("a pageblock can be emptied");
+        huge_page(engine, Gfp::TRANSHUGE).expect("compaction must be able to empty a pageblock");
         assert!(mover.moves.take().iter().all(|migration| migration.to.raw() < 7 * BLOCK));
         unmovable.into_iter().for_each(|pfn| release(engine, pfn));
     });
@@ -63,7 +63,7 @@ fn retype_last(engine: &Engine<'_, '_>, mover: &Mover) -> Vec<u32> {
     let freed: Vec<u32> = half_of(7..8).collect();
     mover.free(engine, (7 * BLOCK..8 * BLOCK).filter(|pfn| !freed.contains(pfn)));
     // The last pageblock is the only whole one, so an unmovable request claims it.
-    let pfn = engine.alloc_pages(Gfp::KERNEL, Order::new(0)).expect("there is memory").raw();
+    let pfn = engine.alloc_pages(Gfp::KERNEL, Order::new(0)).expect("enough memory must be free").raw();
     assert_eq!(type_at(engine, 7 * BLOCK), MigrateType::Unmovable);
     assert_eq!(pfn / BLOCK, 7);
     vec![pfn]
@@ -114,7 +114,7 @@ fn blocks_smaller_than_the_request_are_moved() {
             mover.own_block(engine, pfn, order);
         }
         assert_eq!(whole_pageblocks(engine), 0);
-        huge_page(engine, Gfp::TRANSHUGE).expect("a pageblock can be emptied");
+        huge_page(engine, Gfp::TRANSHUGE).expect("compaction must be able to empty a pageblock");
         let moves = mover.moves.take();
         assert!(!moves.is_empty() && moves.iter().all(|migration| migration.order == order));
         assert!(moves.iter().all(|migration| migration.to.is_aligned(order)));
@@ -158,7 +158,7 @@ fn count_skipped(engine: &Engine<'_, '_>) -> usize {
 /// Returns the number of pageblocks that compaction skips, before and after kswapd went to sleep.
 fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
     let before = count_skipped(engine);
-    engine.alloc_pages(Gfp::NOWAIT, Order::new(9)).expect_err("nothing moves");
+    engine.alloc_pages(Gfp::NOWAIT, Order::new(9)).expect_err("no page can be moved, so the request must fail");
     while engine.run_kswapd(NodeId(0)) == Background::Working {}
     [before, count_skipped(engine)]
 }
@@ -174,7 +174,10 @@ fn kswapd_clears_skip_hints_after_a_full_scan() {
         (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
         engine.tick_kcompactd(NodeId(0));
         let [before, after] = skipped_around_kswapd(engine);
-        assert!(before > 0 && after == before, "{before} pageblocks, then {after}: kcompactd asks for no other look");
+        assert!(
+            before > 0 && after == before,
+            "skipped pageblocks {before}, then {after}: kcompactd must not request a reset of the skip hints"
+        );
         assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
         let [before, after] = skipped_around_kswapd(engine);
         assert!(before > 1 && after == 1, "{before} pageblocks, then {after}");

@@ -43,7 +43,7 @@ fn compact(before: &[impl AsRef<str>], act: impl FnOnce(&Engine<'_, '_>, &Mover)
         outcome.moves = mover.moves.take().iter().map(|moved| (moved.from.raw(), moved.to.raw())).collect();
         outcome.after = draw(engine, frames.len() as u32);
         for pfn in isolated {
-            engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("it stayed where it was");
+            engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("the block must not have moved");
         }
     });
     outcome
@@ -66,7 +66,7 @@ fn draw(engine: &Engine<'_, '_>, frames: u32) -> Vec<String> {
 
 fn ask(engine: &Engine<'_, '_>, gfp: Gfp, order: u8) -> Option<u32> {
     let pfn = engine.alloc_pages(gfp, Order::new(order)).ok()?;
-    engine.free_pages(pfn, Order::new(order)).expect("it was just allocated");
+    engine.free_pages(pfn, Order::new(order)).expect("the block was just allocated");
     Some(pfn.raw())
 }
 
@@ -111,7 +111,7 @@ fn sync_compaction_also_takes_free_pages_around_a_target() {
         // Single pages first, in the order of their frames; then the pairs, split.
         let moves = [(0, 97), (2, 103), (3, 105), (6, 106), (8, 108), (11, 111), (13, 100), (14, 101)];
         assert_eq!(outcome.moves, moves);
-        assert_eq!(outcome.scans, [(16, 24, 16)], "eight looks at the lists, sixteen at the block");
+        assert_eq!(outcome.scans, [(16, 24, 16)], "eight reads from the lists and sixteen of the block");
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! cargo test -p freehold --test it contig::                               a few seconds
-//! CONTIG_RUNS=500 cargo test --release -p freehold --test it contig::     a whole night
+//! TEST_FACTOR=200 cargo test --release -p freehold --test it contig::     a whole night
 //! ```
 
 mod errors;
@@ -19,11 +19,6 @@ mod scene;
 use core::ops::Range;
 
 use freehold::base::{Order, Pfn};
-
-/// Returns the number of repetitions of the random tests, which `CONTIG_RUNS` overrides.
-fn runs(usual: u64) -> u64 {
-    std::env::var("CONTIG_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
-}
 
 fn span(start: u32, end: u32) -> Range<Pfn> {
     Pfn::new(start)..Pfn::new(end)

@@ -50,7 +50,7 @@ pub(super) fn with_area<'h, R>(
     let mut bitmap = bitmap(end - start, order);
     let engine = common::build(config, &ranges, &mut memory);
     let area = engine.reserve_cma(Pfn::new(start)..Pfn::new(end), Order::new(order), &mut bitmap);
-    let area = area.expect("the area is in order");
+    let area = area.expect("the area can be reserved");
     for (start, end) in [(0, start), (end, frames)] {
         engine.release(Pfn::new(start), Pfn::new(end)).expect("the range is online");
     }
@@ -67,8 +67,8 @@ pub(super) fn holds(engine: &Engine<'_, '_>, act: impl FnOnce()) -> u64 {
 
 /// Allocates a block, splits it, and returns its pages.
 pub(super) fn split(engine: &Engine<'_, '_>, gfp: Gfp, order: Order) -> Range<Pfn> {
-    let block = engine.alloc_pages(gfp, order).expect("memory is plenty");
-    engine.split_page(block, order).expect("it is allocated");
+    let block = engine.alloc_pages(gfp, order).expect("enough memory must be free");
+    engine.split_page(block, order).expect("the pages must be allocated");
     block..block.offset(order.pages())
 }
 

@@ -112,13 +112,13 @@ impl Stage {
         let config = Config { cpu_nodes: &[NodeId(0); 2], policy, end: Pfn::new(FRAMES), ..Config::default() };
         let range = Range { start: Pfn::new(0), end: Pfn::new(FRAMES), node: NodeId(0), kind: ZoneKind::Normal };
         let engine = PageAllocator::new(Meddler::default(), &config, memory(config.metadata_layout::<Meddler>()));
-        let engine = engine.expect("the configuration is right");
-        engine.online(&range, memory(engine.online_layout(&range))).expect("the range is right");
+        let engine = engine.expect("the configuration must be valid");
+        engine.online(&range, memory(engine.online_layout(&range))).expect("the memory range must be valid");
         let area = Pfn::new(AREA.0)..Pfn::new(AREA.1);
         let bitmap = memory(CmaArea::<SoloLock>::layout(AREA.1 - AREA.0, Order::ZERO));
-        let area = engine.reserve_cma(area, Order::ZERO, bitmap).expect("the area is in order");
+        let area = engine.reserve_cma(area, Order::ZERO, bitmap).expect("the area can be reserved");
         for (start, end) in [(0, AREA.0), (AREA.1, RESERVED)] {
-            engine.release(Pfn::new(start), Pfn::new(end)).expect("it is online");
+            engine.release(Pfn::new(start), Pfn::new(end)).expect("the frames must be online");
         }
         engine.set_up_watermarks(MinFree::Pages(64));
         Box::leak(Box::new(Stage { engine, area, is_armed: play == Play::Spoiled, is_spoiled: Cell::new(false) }))
@@ -156,7 +156,7 @@ impl Stage {
 
     /// Allocates a movable block.
     pub(super) fn take(&self, order: u8) -> Pfn {
-        self.engine.alloc_pages(MOVABLE, Order::new(order)).expect("there is memory")
+        self.engine.alloc_pages(MOVABLE, Order::new(order)).expect("enough memory must be free")
     }
 
     pub(super) fn free(&self, pfn: Pfn, order: u8) {

@@ -45,7 +45,7 @@ fn ask_everything(manners: Manners) -> u32 {
     // A page whose move was only claimed may have been allocated again while its owner still used it, so its current
     // owner is unknown.
     if manners.migrate == Move::InName {
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     } else {
         judge(engine, faulty.account()).unwrap_or_else(|problem| panic!("{manners:?}: {problem}"));
     }
@@ -72,6 +72,6 @@ fn more_reclaim_serves_more_requests() {
     let [nothing, one, all] = [Help::Nothing, Help::One, Help::All].map(|help| {
         ask_everything(Manners { reclaim: help, migrate: Move::Always, last_resort: help, reclaimable: 0, besides })
     });
-    assert!(nothing < one, "a page at a time is better than nothing");
+    assert!(nothing < one, "reclaim of one page at a time must serve more requests than none");
     assert!(one <= all);
 }

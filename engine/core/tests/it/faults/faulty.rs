@@ -133,7 +133,7 @@ impl<'a, 'h> Faulty<'a, 'h> {
         self.calls.set(self.calls.get() + 1);
         assert!(self.calls.get() < CALLS_MAX, "the request does not end");
         match self.manners.besides {
-            Besides::Check => _ = self.engine.check().expect("nothing is lost"),
+            Besides::Check => _ = self.engine.check().expect("the check must find no error"),
             Besides::CallBack => self.call_back(),
         }
     }
@@ -229,7 +229,7 @@ impl Hooks for Faulty<'_, '_> {
                 Migrated::Moved
             }
             (Move::FreesSource, Some(place)) => {
-                self.engine.free_pages(from, order).expect("it is held");
+                self.engine.free_pages(from, order).expect("the test holds this block");
                 self.held.borrow_mut()[place] = to;
                 Migrated::Moved
             }

@@ -46,7 +46,9 @@ fn ask(deaf: &Deaf, gfp: Gfp, order: u8, is_free: impl Fn(Pfn) -> bool) {
             engine.free_pages(page, Order::ZERO).expect("all pages are allocated");
         });
         engine.drain_all_pages();
-        engine.alloc_pages(gfp, Order::new(order)).expect_err("there is no such block");
+        engine
+            .alloc_pages(gfp, Order::new(order))
+            .expect_err("no block of this order is free, so the request must fail");
     });
 }
 
@@ -66,14 +68,18 @@ fn request_flags_bound_reclaim_and_oom_calls() {
     assert_eq!(asked(Gfp::NOWAIT, 0), (0, 0), "may not wait");
     assert_eq!(asked(Gfp::KERNEL, 0), (1, 1));
     assert_eq!(asked(Gfp::KERNEL | Gfp::NORETRY, 0), (1, 0));
-    assert_eq!(asked(Gfp::KERNEL | Gfp::RETRY_MAYFAIL, 0), (1, 0), "fails rather than end somebody");
+    assert_eq!(asked(Gfp::KERNEL | Gfp::RETRY_MAYFAIL, 0), (1, 0), "the request fails instead of ending a process");
     assert_eq!(asked(Gfp::KERNEL | Gfp::THISNODE, 0), (1, 0));
-    assert_eq!(asked(Gfp::KERNEL | Gfp::DMA, 0), (0, 0), "there is no such zone: no help would help");
+    assert_eq!(
+        asked(Gfp::KERNEL | Gfp::DMA, 0),
+        (0, 0),
+        "the zone does not exist, so neither reclaim nor the OOM killer is called"
+    );
     assert_eq!(asked(Gfp::KERNEL, 2), (1, 1));
     assert_eq!(asked(Gfp::HIGHUSER_MOVABLE, 2), (1, 1));
-    assert_eq!(asked(Gfp::HIGHUSER_MOVABLE, 4), (1, 0), "large ones end nobody");
+    assert_eq!(asked(Gfp::HIGHUSER_MOVABLE, 4), (1, 0), "a costly request ends no process");
     assert_eq!(asked(Gfp::NOIO, 2), (1, 1), "reclaim needs no I/O, compaction does");
-    assert_eq!(asked(Gfp::TRANSHUGE | Gfp::NORETRY, 9), (0, 0), "there is no room to compact, so why reclaim");
+    assert_eq!(asked(Gfp::TRANSHUGE | Gfp::NORETRY, 9), (0, 0), "no room for compaction, so reclaim is not called");
 }
 
 /// Returns the efforts with which a request tries to move pages when there is room and no page moves, without
@@ -91,9 +97,9 @@ fn request_flags_bound_compaction_effort() {
     use CompactEffort::{Async, SyncLight};
     // At async effort, a request does not move pages in pageblocks of another type.
     assert_eq!(efforts(Gfp::KERNEL, 2), [SyncLight]);
-    assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 2), [SyncLight], "movable blocks are reclaimed for first");
-    assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 4), [Async, SyncLight], "the second attempt goes on where it may wait");
-    assert_eq!(efforts(Gfp::TRANSHUGE | Gfp::NORETRY, 9), [Async], "effort stays low");
+    assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 2), [SyncLight], "a movable request reclaims before it compacts");
+    assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 4), [Async, SyncLight], "the second attempt may wait");
+    assert_eq!(efforts(Gfp::TRANSHUGE | Gfp::NORETRY, 9), [Async], "the effort of the request stays asynchronous");
     assert_eq!(efforts(Gfp::NOIO, 2), [], "compaction needs I/O");
     assert_eq!(efforts(Gfp::NOWAIT, 2), [], "may not wait");
 }

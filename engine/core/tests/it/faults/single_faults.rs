@@ -29,7 +29,7 @@ fn ask(manners: Manners, gfp: Gfp, order: u8, gives_up: impl Fn(Pfn) -> bool) ->
     faulty.held.borrow_mut().retain(|&page| {
         let keeps = !gives_up(page);
         if !keeps {
-            engine.free_pages(page, Order::ZERO).expect("it is held");
+            engine.free_pages(page, Order::ZERO).expect("the test holds this block");
         }
         keeps
     });
@@ -39,7 +39,7 @@ fn ask(manners: Manners, gfp: Gfp, order: u8, gives_up: impl Fn(Pfn) -> bool) ->
     let block = engine.alloc_pages(gfp, Order::new(order));
     let scene = Scene { served: block.is_ok(), broken: broken(engine), counts: engine.platform().events.counts() };
     if let Ok(block) = block {
-        engine.free_pages(block, Order::new(order)).expect("it was just allocated");
+        engine.free_pages(block, Order::new(order)).expect("the block was just allocated");
     }
     close(engine, &faulty);
     scene
@@ -50,9 +50,9 @@ fn close(engine: &Engine<'_, '_>, faulty: &Faulty<'_, '_>) {
     let misled = faulty.manners.migrate == Move::InName;
     let held = faulty.held.take();
     let refused = held.iter().filter(|&&page| engine.free_pages(page, Order::ZERO).is_err()).count();
-    assert_eq!(refused > 0, misled, "an owner that was told nothing of a move finds out when it frees");
+    assert_eq!(refused > 0, misled, "an owner that was not informed of a move must get an error when it frees");
     engine.drain_all_pages();
-    judge(engine, faulty.lost.get()).expect("nothing is lost");
+    judge(engine, faulty.lost.get()).expect("the check must find no error");
 }
 
 fn nobody(_: Pfn) -> bool {
@@ -83,12 +83,12 @@ fn ask_for_last_resort(help: Help) -> Scene {
 fn false_reclaim_answers_are_broken_promises() {
     for help in [Help::Claimed, Help::Denied, Help::Twice, Help::TwiceAtOnce, Help::Foreign] {
         let scene = ask_for_reclaim(help);
-        assert!(!scene.broken.is_empty(), "{help:?} was not noticed");
+        assert!(!scene.broken.is_empty(), "{help:?} was not reported as a broken promise");
         assert!(scene.broken.iter().all(|&promise| promise == Promise::Reclaim), "{help:?} is {:?}", scene.broken);
         assert_eq!(scene.counts.broken_promises, scene.broken.len() as u64);
     }
     for help in [Help::Nothing, Help::One, Help::All] {
-        assert_eq!(ask_for_reclaim(help).broken, [], "{help:?} is no lie");
+        assert_eq!(ask_for_reclaim(help).broken, [], "{help:?} is a true answer, but was reported as a broken promise");
     }
 }
 
@@ -110,8 +110,8 @@ fn endless_reclaim_progress_still_ends_the_request() {
     let manners = Manners { reclaim: Help::Borrowed, reclaimable: 1 << 20, ..IDLE };
     let scene = ask(manners, Gfp::KERNEL, 2, |page| page.raw() % 64 == 1);
     assert!(!scene.served);
-    assert_eq!(scene.broken, [], "every single answer was true");
-    assert!(scene.counts.pgsteal_direct > 2048, "as many pages came as there are");
+    assert_eq!(scene.broken, [], "all answers were true, but one was reported as a broken promise");
+    assert!(scene.counts.pgsteal_direct > 2048, "more pages than the machine has must have been reclaimed");
 }
 
 /// Platform that reports more scanned pages than exist.
@@ -130,7 +130,7 @@ fn scanned_pages_are_capped_at_the_zone_size() {
         engine.platform().answer_with(&boaster);
         while engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).is_ok() {}
         broken(engine);
-        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("there is no memory");
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("no page is free, so the request must fail");
         assert!(broken(engine).contains(&Promise::Reclaim));
         assert_eq!(engine.platform().events.counts().pgscan_direct, 13 * 2048);
     });
@@ -140,14 +140,18 @@ fn scanned_pages_are_capped_at_the_zone_size() {
 fn false_migrate_answers_are_broken_promises() {
     for migrate in [Move::FreesSource, Move::FreesTarget, Move::HoldsTarget] {
         let scene = ask_for_compaction(migrate);
-        assert!(!scene.broken.is_empty(), "{migrate:?} was not noticed");
+        assert!(!scene.broken.is_empty(), "{migrate:?} was not reported as a broken promise");
         assert!(scene.broken.iter().all(|&promise| promise == Promise::Migrate), "{migrate:?} is {:?}", scene.broken);
     }
     for migrate in [Move::Never, Move::Always] {
-        assert_eq!(ask_for_compaction(migrate).broken, [], "{migrate:?} is no lie");
+        assert_eq!(
+            ask_for_compaction(migrate).broken,
+            [],
+            "{migrate:?} is a true answer, but was reported as a broken promise"
+        );
     }
-    assert!(ask_for_compaction(Move::Always).served, "pages that move make room");
-    assert!(!ask_for_compaction(Move::Never).served, "pages that stay do not");
+    assert!(ask_for_compaction(Move::Always).served, "movable pages must let compaction serve the request");
+    assert!(!ask_for_compaction(Move::Never).served, "pages that cannot be moved must let the request fail");
     // The engine cannot detect a move that was only claimed; the owner detects it (see `close`).
     assert_eq!(ask_for_compaction(Move::InName).broken, []);
 }
@@ -156,14 +160,21 @@ fn false_migrate_answers_are_broken_promises() {
 fn false_oom_answers_are_broken_promises() {
     for help in [Help::Claimed, Help::Denied, Help::Twice, Help::Foreign] {
         let scene = ask_for_last_resort(help);
-        assert!(scene.broken.contains(&Promise::OutOfMemory), "{help:?} was not noticed");
+        assert!(scene.broken.contains(&Promise::OutOfMemory), "{help:?} was not reported as a broken promise");
         assert!(!scene.broken.contains(&Promise::Reclaim), "{help:?} is {:?}", scene.broken);
     }
     for help in [Help::Nothing, Help::All] {
-        assert_eq!(ask_for_last_resort(help).broken, [], "{help:?} is no lie");
+        assert_eq!(
+            ask_for_last_resort(help).broken,
+            [],
+            "{help:?} is a true answer, but was reported as a broken promise"
+        );
     }
     assert!(ask_for_last_resort(Help::All).served);
-    assert!(!ask_for_last_resort(Help::Claimed).served, "memory that did not come is not there");
+    assert!(
+        !ask_for_last_resort(Help::Claimed).served,
+        "pages that were claimed but not freed cannot serve the request"
+    );
 }
 
 /// A platform that requests memory during its last resort.
@@ -175,8 +186,8 @@ struct Nested<'a, 'h> {
 impl Hooks for Nested<'_, '_> {
     fn out_of_memory(&self, _: &dyn freehold::platform::FreePages, _: &freehold::platform::Request) -> OutOfMemory {
         self.depth.set(self.depth.get() + 1);
-        assert_eq!(self.depth.get(), 1, "one request at a time is at its last resort");
-        self.engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("there is no memory");
+        assert_eq!(self.depth.get(), 1, "two requests called the OOM killer at the same time");
+        self.engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("no page is free, so the request must fail");
         self.depth.set(0);
         OutOfMemory::NothingFreed
     }
@@ -192,19 +203,21 @@ fn oom_callback_does_not_nest() {
     let nested = Nested { engine, depth: core::cell::Cell::new(0) };
     engine.platform().answer_with(&nested);
     while engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).is_ok() {}
-    engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("there is no memory");
-    engine.check().expect("nothing is lost");
+    engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("no page is free, so the request must fail");
+    engine.check().expect("the check must find no error");
 }
 
 /// Tests the harness: it detects a platform that loses a page.
 #[test]
 fn planted_lost_page_is_found() {
     crate::common::with_machine(&config(), &memory(), MinFree::Pages(40), |engine| {
-        let held = [0; 3].map(|_| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory"));
+        let held = [0; 3].map(|_| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free"));
         assert_eq!(judge(engine, held.len()), Ok(()));
-        let forgotten = judge(engine, held.len() - 1).expect_err("one page more is allocated than is held");
+        let forgotten = judge(engine, held.len() - 1).expect_err("the check must find the planted damage");
         assert_eq!(forgotten, "3 pages are allocated, 2 are held");
         engine.damage().set_state(held[0], freehold::base::State::Interior);
-        assert!(judge(engine, held.len()).expect_err("a head is gone").contains("inconsistent"));
+        assert!(
+            judge(engine, held.len()).expect_err("the check must find the planted damage").contains("inconsistent")
+        );
     });
 }

@@ -118,7 +118,7 @@ fn callback_allocates_from_the_reserve() {
     }
     let kernel = boot_with::<OneCpu>(16, Hooks { reclaim, ..Hooks::default() });
     drop(take_all_pages(kernel, Gfp::KERNEL));
-    assert!(GOT.load(SeqCst) > 0, "the request that reclaims found nothing, and its callback did");
+    assert!(GOT.load(SeqCst) > 0, "the callback of the reclaiming request must get a page");
 }
 
 /// Pages that a callback frees through the sink serve the request.
@@ -141,7 +141,7 @@ fn pages_freed_by_a_callback_serve_the_request() {
     let count = all.len();
     CACHED.lock().unwrap().extend(all);
     let again: Vec<_> = (0..count).map(|_| kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap()).collect();
-    assert!(CACHED.lock().unwrap().len() < 64, "each page that went served a request");
+    assert!(CACHED.lock().unwrap().len() < 64, "each reclaimed page must serve a request");
     drop((again, std::mem::take(&mut *CACHED.lock().unwrap())));
     assert_eq!(audit::<OneCpu>().0, before);
 }
@@ -169,7 +169,11 @@ fn callback_that_panics_or_changes_cpu_leaves_no_mark() {
     };
     assert!(calls_of_a_request() > 0);
     DOES.set(|| panic_any(Planned));
-    assert_eq!((calls_of_a_request(), calls_of_a_request()), (1, 1), "the mark went with the panic");
+    assert_eq!(
+        (calls_of_a_request(), calls_of_a_request()),
+        (1, 1),
+        "the mark of the task must be removed when the callback panics"
+    );
     // The task runs on CPU 1 when the callback ends.
     DOES.set(|| CPU.set(1 - CPU.get()));
     assert!(calls_of_a_request() > 0);

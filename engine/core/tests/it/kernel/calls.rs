@@ -46,7 +46,7 @@ fn cpu_waiting_for_a_lock_answers_calls() {
         unsafe { lock.unlock(Rank::Zone) };
         is_over.store(true, Release);
     });
-    assert!(!IRQS_OFF.get(), "interrupts are as they were before the lock");
+    assert!(!IRQS_OFF.get(), "interrupts must be on again, as before the lock");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn last_unlock_restores_interrupts_in_any_order() {
     first.lock(Rank::Pcp);
     // SAFETY: this thread took the lock in the line above.
     unsafe { first.unlock(Rank::Pcp) };
-    assert!(IRQS_OFF.get(), "they were off before");
+    assert!(IRQS_OFF.get(), "interrupts must stay off, as before the lock");
     <Machine>::irq_restore(flags);
 }
 
@@ -115,13 +115,13 @@ fn unresponsive_cpu_is_waited_for_once() {
     assert_eq!(UNANSWERED.get(), 0, "interrupts were off");
     kernel.shrink();
     kernel.shrink();
-    assert_eq!(UNANSWERED.get(), 1, "of all its caches, one was waited for");
+    assert_eq!(UNANSWERED.get(), 1, "the CPU must be waited for only once, not once for each cache");
     // CPU 1 takes the pending call when its interrupts are on. Afterwards the other CPU waits for it again, and nothing
     // more is lost.
     as_other(Machine::<Impatient>::deliver);
     assert!(!CpuLocal::is_out_of_reach(kernel.slab().unwrap().local(), CpuId(1)));
     kernel.shrink();
-    assert_eq!(UNANSWERED.get(), 2, "it does not answer any more");
+    assert_eq!(UNANSWERED.get(), 2, "the CPU took the pending call, so it must be waited for again");
 }
 
 /// A CPU that was given up keeps its objects, except for the slabs and sheaves that were being taken from it. A CPU
@@ -143,7 +143,7 @@ fn given_up_cpu_keeps_its_objects() {
     assert!(few, "the main sheaf of a cache was lost, and its spare: {objects:?}");
     as_other(|| _ = touch::<Impatient>());
     kernel.shrink();
-    assert_eq!(UNANSWERED.get(), 2, "it is up again, and was waited for");
+    assert_eq!(UNANSWERED.get(), 2, "the CPU is online again, so it must be waited for again");
 }
 
 /// The CPU may resume in the middle of an operation, with interrupts off. It reaches its own part without a call.
@@ -189,7 +189,7 @@ fn lose<V: Variant>(kernel: &'static Kernel<Machine<V>>) {
     let its = NonNull::new(core::ptr::with_exposed_provenance_mut(its)).unwrap();
     UNANSWERED.set(0);
     kernel.shrink();
-    assert!(UNANSWERED.get() >= 1, "it is reported");
+    assert!(UNANSWERED.get() >= 1, "the CPU that does not answer must be reported");
     // SAFETY: both objects were allocated above, and CPU 1's thread, which allocated one of them, has ended. Each is
     // freed once.
     unsafe {

@@ -32,7 +32,10 @@ impl FilledObject {
         let object = core::ptr::NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(self.address)).unwrap();
         // SAFETY: this value owns the object of `size` bytes, and the object is not used after the free.
         unsafe {
-            assert!((0..self.size).all(|at| object.add(at).read() == self.fill), "somebody else wrote into it");
+            assert!(
+                (0..self.size).all(|at| object.add(at).read() == self.fill),
+                "the object's bytes were changed by another thread"
+            );
             Storm::kernel().kfree(object).unwrap();
         }
     }

@@ -121,7 +121,7 @@ fn typed_objects_are_dropped_once_before_their_cache() {
         cache.shrink();
     }
     assert_eq!(dropped.get(), 100);
-    assert_eq!(audit::<OneCpu>(), before, "the cache has gone");
+    assert_eq!(audit::<OneCpu>(), before, "the cache must free all its pages");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn heap_supports_alignments_up_to_the_largest_block() {
         }
         all.sort_by_key(|(memory, _)| memory.addr());
         let disjoint = all.windows(2).all(|pair| pair[0].0.addr() + pair[0].1.size() <= pair[1].0.addr());
-        assert!(disjoint, "no byte is in two: {align}");
+        assert!(disjoint, "two allocations overlap, alignment {align}");
         // SAFETY: each block was allocated with this layout and is freed once.
         all.iter().for_each(|&(memory, layout)| unsafe { heap.dealloc(memory, layout) });
     }
@@ -53,7 +53,7 @@ fn allocation_above_the_largest_block_is_a_range() {
         heap.dealloc(dirty, layout);
         let memory = heap.alloc_zeroed(layout);
         assert!(!memory.is_null() && memory.addr().is_multiple_of(4 << 20));
-        assert!((0..layout.size()).all(|at| memory.add(at).read() == 0), "zeros were asked for");
+        assert!((0..layout.size()).all(|at| memory.add(at).read() == 0), "zeroed memory contains other bytes");
         memory.add(layout.size() - 1).write(7);
         let grown = heap.realloc(memory, layout, 20 << 20);
         assert_eq!(grown.add(layout.size() - 1).read(), 7);

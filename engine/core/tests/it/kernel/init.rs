@@ -161,9 +161,9 @@ fn only_usable_frames_are_allocated() {
     }
     let mut frames: Vec<_> = all.iter().map(Pages::pfn).collect();
     frames.sort();
-    assert!(frames.windows(2).all(|pair| pair[0] < pair[1]), "no frame is two owners'");
+    assert!(frames.windows(2).all(|pair| pair[0] < pair[1]), "a frame was allocated twice");
     drop(all);
-    assert_eq!(audit::<FourCpus>().0, before, "all of it comes back");
+    assert_eq!(audit::<FourCpus>().0, before, "all frames must be free again");
     let holes = 1 + 0x61 + 1 + 0x101;
     let metadata = before.reserved - 0x101;
     assert_eq!(before.free + before.cached + before.allocated + metadata, 32 * MIB / 4096 - holes);
@@ -190,7 +190,7 @@ fn zones_follow_the_configured_limits() {
         unsafe { kernel.kfree(object) }.unwrap();
     }
     let normal = kernel.alloc_pages(Gfp::KERNEL, Order::ZERO).unwrap();
-    assert!(normal.physical() >= 32 * MIB, "the most plentiful zone comes first");
+    assert!(normal.physical() >= 32 * MIB, "the largest zone must be used first");
 }
 
 /// Adds memory between two addresses in MiB.
@@ -210,16 +210,16 @@ fn memory_can_be_added_and_taken_offline() {
     assert!(matches!(add_mib(kernel, 34, 34), Err(SetupError::Backwards { .. })));
     assert!(matches!(add_mib(kernel, 16, 64), Err(SetupError::Online(OnlineError::Overlap { .. }))));
     assert!(matches!(add_mib(kernel, 254, 258), Err(SetupError::Online(OnlineError::Range))));
-    assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "there is metadata for the whole section");
+    assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "the section's metadata must already exist");
     let free = add_mib(kernel, 128, 192).unwrap();
-    assert!((15_000..16_384).contains(&free), "{free} of 16384, but for the metadata");
+    assert!((15_000..16_384).contains(&free), "{free} of 16384 pages are free; only the metadata may be missing");
     let more = take_all_pages(kernel, Gfp::ATOMIC);
     assert!(more.len() as u32 > free + 7000);
     drop((few, more));
     audit::<FourCpus>();
     // SAFETY: all handles were dropped, so the range is free, and `offline` releases no frame that is in use.
     unsafe { kernel.pages() }.unwrap().offline(Pfn::new(32 << 8)..Pfn::new(64 << 8)).unwrap();
-    assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "it may come back");
+    assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "the offline memory can be added again");
     audit::<FourCpus>();
 }
 
@@ -240,7 +240,11 @@ fn second_kernel_of_a_machine_is_an_error() {
         unsafe { SECOND.init([Region::usable(0, 32 * MIB)], &boot) }
     };
     install::<OneCpu>(Hooks::default());
-    assert_eq!(set_up_second(), Err(SetupError::NotTheKernel), "before the first is set up");
+    assert_eq!(
+        set_up_second(),
+        Err(SetupError::NotTheKernel),
+        "a second kernel must be refused before the first is set up"
+    );
     init::<OneCpu>(&[Region::usable(0, 32 * MIB)], 32, &Boot::default()).unwrap();
     let kernel = <Machine>::kernel();
     assert_eq!(set_up_second(), Err(SetupError::NotTheKernel));

@@ -59,7 +59,7 @@ impl<V: Variant> Machine<V> {
     /// Returns the data that the callbacks of the calling thread's machine share.
     pub(crate) fn context<T: 'static>() -> &'static T {
         let context: &dyn Any = Self::current().hooks.context;
-        context.downcast_ref().expect("the context is what the test that installed the machine put there")
+        context.downcast_ref().expect("the context must have the type that the test installed")
     }
 
     /// Returns for each CPU whether a call waits for it.
@@ -152,7 +152,7 @@ unsafe impl<V: Variant> Cpu for Machine<V> {
     }
 
     fn call(cpu: u16) {
-        assert_ne!(cpu, CPU.get(), "no CPU calls itself");
+        assert_ne!(cpu, CPU.get(), "a CPU must not call itself");
         Self::calls()[usize::from(cpu)].store(true, Release);
     }
 

@@ -52,7 +52,7 @@ fn false_migrate_answer_does_not_affect_handles() {
     for _ in 0..20 {
         assert!(kernel.alloc_pages(Gfp::KERNEL, Order::new(9)).is_err(), "every second page is pinned");
     }
-    assert_eq!(CLAIMS.load(SeqCst), 0, "no handle's block is offered");
+    assert_eq!(CLAIMS.load(SeqCst), 0, "a block with a handle was offered to the platform");
     for (handle, number) in handles.iter_mut().zip(0_u32..) {
         // SAFETY: every byte of the block was initialised above.
         assert!(handle.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == number as u8));
@@ -89,7 +89,7 @@ fn ranges_cma_areas_and_objects_never_migrate() {
     assert!(again.pfn() >= lent.pfn().offset(100) || again.pfn().offset(900) <= lent.pfn());
     let two = kernel.alloc_contig_pages(Gfp::MOVABLE | Gfp::RECLAIMABLE, 4);
     assert_eq!(two.unwrap_err(), Error::Contig(ContigError::Flags));
-    assert_eq!(CLAIMS.load(SeqCst), 0, "none of them is offered");
+    assert_eq!(CLAIMS.load(SeqCst), 0, "a block was offered to the platform");
     // SAFETY: the object was allocated above, is not used any more, and is freed only here.
     unsafe { kernel.kfree(object) }.unwrap();
 }
@@ -117,7 +117,7 @@ fn block_without_a_handle_is_migrated() {
     let mut handles: Vec<_> = (0..8).map(|_| kernel.alloc_pages(MOVABLE, Order::ZERO).unwrap()).collect();
     let first = handles[0].pfn();
     let pinned = kernel.alloc_contig_range(first_of(first), Gfp::KERNEL);
-    assert!(pinned.is_err(), "all of them have handles");
+    assert!(pinned.is_err(), "a range of pages with handles cannot be allocated");
     for (handle, fill) in handles.iter_mut().zip(1_u8..) {
         handle.as_uninit().fill(core::mem::MaybeUninit::new(fill));
     }
@@ -125,7 +125,7 @@ fn block_without_a_handle_is_migrated() {
         PLACES.lock().unwrap().push(handle.into_raw().0);
     }
     let taken = kernel.alloc_contig_range(first_of(first), Gfp::KERNEL).unwrap();
-    assert!(PLACES.lock().unwrap().iter().all(|&place| place != first), "it had to move");
+    assert!(PLACES.lock().unwrap().iter().all(|&place| place != first), "a block in the range was not moved");
     drop(taken);
     for (place, fill) in std::mem::take(&mut *PLACES.lock().unwrap()).into_iter().zip(1_u8..) {
         // SAFETY: `into_raw` returned this block once, no handle was made since, and the table has its current place.
@@ -133,7 +133,7 @@ fn block_without_a_handle_is_migrated() {
         // SAFETY: every byte was initialised above, and the move copied all of them.
         assert!(handle.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == fill), "block {fill}");
         let refused = kernel.alloc_contig_range(first_of(place), Gfp::KERNEL);
-        assert!(refused.is_err(), "it is pinned again");
+        assert!(refused.is_err(), "the block has a handle again, so it must not move");
     }
     assert_eq!(audit::<Equipped>().0, before);
 }
@@ -158,14 +158,21 @@ fn handle_made_during_a_migration_keeps_its_block() {
     let (pfn, order) = block.into_raw();
     let refused = kernel.alloc_contig_range(first_of(pfn), Gfp::KERNEL).unwrap_err();
     assert!(matches!(refused, Error::Contig(ContigError::Busy { .. })), "{refused}");
-    let mut block = RETAKEN.lock().unwrap().take().expect("it was offered");
+    let mut block = RETAKEN.lock().unwrap().take().expect("the block must have been offered to the platform");
     assert_eq!((block.pfn(), block.order()), (pfn, order));
     let others = take_all_pages(kernel, MOVABLE);
-    assert!(others.iter().all(|other| !(pfn..pfn.offset(4)).contains(&other.pfn())), "it is not handed out");
+    assert!(
+        others.iter().all(|other| !(pfn..pfn.offset(4)).contains(&other.pfn())),
+        "the block was allocated again while it was in use"
+    );
     // SAFETY: every byte was initialised above, and the block did not move.
     assert!(block.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0x77));
     drop(others);
-    assert_eq!(audit::<Equipped>().0.allocated, before.allocated + 4, "what it was to move to is lost");
+    assert_eq!(
+        audit::<Equipped>().0.allocated,
+        before.allocated + 4,
+        "exactly the target of the failed move must be lost"
+    );
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn refuse_everything<V: Variant>() {
         expect_report(elsewhere.as_ptr());
         other.free(its).unwrap();
     }
-    assert_eq!(REPORTS.take(), [], "what is right is not reported");
+    assert_eq!(REPORTS.take(), [], "valid calls must not be reported");
     // SAFETY: each object is freed once and not used afterwards. The second free of `large` follows at once, before its
     // pages have a new owner, and is refused.
     unsafe {

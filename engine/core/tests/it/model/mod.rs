@@ -7,8 +7,8 @@
 //! failure prints the world, the seed, and a shortened list of steps that can be run again.
 //!
 //! ```text
-//! cargo test -p freehold --test it model::                               the usual eight million steps
-//! MODEL_RUNS=1000 cargo test --release -p freehold --test it model::     a whole night
+//! cargo test -p freehold --test it model::                               the usual three million steps
+//! TEST_FACTOR=2000 cargo test --release -p freehold --test it model::    a whole night
 //! ```
 
 mod answers;
@@ -26,6 +26,7 @@ use freehold::policy::HighAtomicPolicy;
 use freehold::policy::PcpPolicy::{Owned, OwnedRemote};
 use freehold::stats::Counts;
 
+use crate::common::repetitions;
 use reference::owned::Cases;
 use runner::{Met, Sabotage};
 use step::Step;
@@ -34,24 +35,29 @@ use world::World;
 /// Steps per run. Each run starts with a new machine, which again reaches the special cases of a machine with little
 /// history.
 const STEPS_A_RUN: usize = 20_000;
-/// Runs of each world, unless `MODEL_RUNS` is set: nearly eight million steps in twenty-six worlds.
-const RUNS: u64 = 15;
+/// Runs of each world, times `TEST_FACTOR`: three million steps in twenty-six worlds.
+const RUNS: u64 = 6;
+/// Maximum number of further runs of a world in which a rare case has not occurred.
+const MORE_RUNS: u64 = 20;
 
 fn draw(world: &World, seed: u64) -> Vec<Step> {
     let steps = step::draw(seed, STEPS_A_RUN, world.cpus(), world.nodes, world.end());
     if world.has_lulls { step::with_lulls(&steps, seed, world.cpus(), world.nodes) } else { steps }
 }
 
-/// Runs a world from many seeds. `rare` returns additional counts, each of which must be positive at the end; otherwise
-/// the steps prove too little.
+/// Runs a world from many seeds, until each rare case has occurred. `rare` returns the counts of rare cases of this world
+/// in addition to those of all worlds.
 fn torture(world: &World, rare: impl Fn(&Counts) -> [u64; 5]) {
     torture_for(world, |met| rare(&met.counts));
 }
 
 fn torture_for<const CASES: usize>(world: &World, rare: impl Fn(&Met) -> [u64; CASES]) {
     let mut seen = vec![0; 9 + CASES];
-    let runs = std::env::var("MODEL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
-    for seed in 0..runs {
+    let runs = repetitions(RUNS);
+    for seed in 0..runs + MORE_RUNS {
+        if seed >= runs && !seen.contains(&0) {
+            break;
+        }
         let steps = draw(world, seed);
         match shrink::outcome(world, &steps, Sabotage::None) {
             Ok(met) => {
@@ -61,7 +67,7 @@ fn torture_for<const CASES: usize>(world: &World, rare: impl Fn(&Met) -> [u64; C
             Err(problem) => report(world, seed, &steps, &problem),
         }
     }
-    assert!(!seen.contains(&0), "world '{}' never met one of its rare cases: {seen:?}", world.name);
+    assert!(!seen.contains(&0), "world '{}' never reached one of its rare cases: {seen:?}", world.name);
 }
 
 fn report(world: &World, seed: u64, steps: &[Step], problem: &str) -> ! {

@@ -239,7 +239,7 @@ impl Runner<'_, '_> {
                 reference.map.change_held(head, |held| held.poisoned = true);
             }
             if was_free {
-                assert!(reference.cut_out(pfn, 0), "a frame that is free after a drain is in a free block");
+                assert!(reference.cut_out(pfn, 0), "a frame that is free after a drain must be in a free block");
             }
         }
         expect(poisoned, Ok(()))

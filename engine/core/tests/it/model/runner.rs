@@ -80,7 +80,7 @@ pub(super) fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<M
     let mut memory = Memory::new(&config, &world.ranges);
     let allocator = common::build(&config, &world.ranges, &mut memory);
     for &pfn in &world.cma {
-        allocator.set_pageblock_type(Pfn::new(pfn), MigrateType::Cma).expect("it is online, and not released");
+        allocator.set_pageblock_type(Pfn::new(pfn), MigrateType::Cma).expect("the pageblock must be online");
     }
     for (start, end) in world.released() {
         allocator.release(Pfn::new(start), Pfn::new(end)).map_err(|error| error.to_string())?;

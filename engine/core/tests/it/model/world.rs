@@ -199,7 +199,7 @@ pub(super) fn merged(mut world: World) -> World {
 
 /// Returns the world with CPUs that own pageblocks.
 pub(super) fn owned(pcp: PcpPolicy, mut world: World) -> World {
-    assert!(pcp.owns(), "CPUs own nothing under {pcp:?}");
+    assert!(pcp.owns(), "CPUs own no pageblocks under {pcp:?}");
     world.policy.pcp = pcp;
     world
 }

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! cargo test -p freehold --test it preempt::                                a few seconds
-//! PREEMPT_RUNS=500 cargo test --release -p freehold --test it preempt::     a whole night
+//! TEST_FACTOR=500 cargo test --release -p freehold --test it preempt::      a whole night
 //! ```
 
 mod platform;
@@ -25,7 +25,7 @@ use freehold::policy::{Numbers, PcpPolicy, highatomic};
 use freehold::stats::Counts;
 
 use crate::common::holders::{Beside, Hold};
-use crate::common::{Memory, build_on, join_all, random_events, range};
+use crate::common::{Memory, build_on, join_all, random_events, range, repetitions};
 use platform::Floating;
 use worker::{Engine, Sabotage, Worker};
 
@@ -37,11 +37,6 @@ const STEPS: u32 = 4000;
 const MOVABLE: u32 = 3328;
 /// End of both zones.
 const END: u32 = 4096;
-
-/// Returns the number of repetitions, which `PREEMPT_RUNS` overrides.
-fn runs(usual: u64) -> u64 {
-    std::env::var("PREEMPT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(usual)
-}
 
 /// Runs all rounds on a machine with small pageblocks and lists that hold four of them. Returns the engine's counts.
 fn run(pcp: PcpPolicy, seed: u64, sabotage: Sabotage) -> Counts {
@@ -81,32 +76,32 @@ fn play(engine: &Engine<'_>, beside: &Beside, round: u64, sabotage: Sabotage) {
 /// Checks the machine while no thread runs: every page is accounted for, and requests that use all memory leave no page
 /// on a stack.
 fn look(engine: &Engine<'_>, beside: &Beside) {
-    let census = engine.check().expect("nothing is lost");
+    let census = engine.check().expect("the check must find no error");
     assert_eq!(census.allocated, beside.held(), "{census:?}");
     for zone in engine.zones() {
         let cap = highatomic::cap(zone.managed(), 32);
-        assert!(zone.reserved_highatomic() <= cap, "two who reserve at once see that there is room for one");
+        assert!(zone.reserved_highatomic() <= cap, "two concurrent requests reserved more than the limit");
     }
     let last = Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC;
     let pages: Vec<Pfn> = std::iter::from_fn(|| engine.alloc_pages(last, Order::ZERO).ok()).collect();
     pages.iter().for_each(|&pfn| beside.mark((pfn, Order::ZERO), Hold::Taken));
     for (zone, cpu) in engine.zones().iter().flat_map(|zone| (0..CPUS).map(move |cpu| (zone, CpuId(cpu)))) {
-        assert_eq!(engine.pcp(cpu, zone).waiting(), 0, "a request failed with pages on their way home");
+        assert_eq!(engine.pcp(cpu, zone).waiting(), 0, "a request failed although pages waited for their owner");
     }
-    assert_eq!(engine.check().expect("nothing is lost").allocated, beside.held());
+    assert_eq!(engine.check().expect("the check must find no error").allocated, beside.held());
     pages.iter().for_each(|&pfn| beside.mark((pfn, Order::ZERO), Hold::Dropped));
-    engine.free_pages_bulk(&pages).expect("they are ours");
+    engine.free_pages_bulk(&pages).expect("the test holds these pages");
 }
 
 /// Frees everything. All memory must then be merged, and no whole pageblock may have an owner.
 fn finish(engine: &Engine<'_>, beside: &Beside) {
     while let Some((pfn, order)) = beside.collect() {
         beside.mark((pfn, order), Hold::Dropped);
-        engine.free_pages(pfn, order).expect("it was left");
+        engine.free_pages(pfn, order).expect("the block must still be allocated");
     }
     (0..CPUS).for_each(|cpu| engine.cpu_online(CpuId(cpu)));
     engine.drain_all_pages();
-    let census = engine.check().expect("nothing is lost");
+    let census = engine.check().expect("the check must find no error");
     let broken = engine.platform().counts().withheld;
     let found = (census.free, census.cached, census.allocated, census.withheld);
     assert_eq!(found, (u64::from(END) - broken, 0, 0, broken));
@@ -119,10 +114,13 @@ fn finish(engine: &Engine<'_>, beside: &Beside) {
 
 #[track_caller]
 fn expect_order(pcp: PcpPolicy) -> Counts {
-    let sum = (0..runs(1)).map(|seed| run(pcp, seed, Sabotage::None)).reduce(|sum, counts| sum.plus(&counts));
-    let counts = sum.expect("there is a run");
+    let sum = (0..repetitions(1)).map(|seed| run(pcp, seed, Sabotage::None)).reduce(|sum, counts| sum.plus(&counts));
+    let counts = sum.expect("there must be at least one run");
     let rare = [counts.trylock_failures, counts.failures, counts.withheld, counts.reserves, counts.fallback_claims];
-    assert!(!rare.contains(&0) && counts.pcp_refills > 0 && counts.pcp_drains > 0, "too little happened: {counts:?}");
+    assert!(
+        !rare.contains(&0) && counts.pcp_refills > 0 && counts.pcp_drains > 0,
+        "an event that must occur did not occur: {counts:?}"
+    );
     counts
 }
 

@@ -126,7 +126,7 @@ impl Worker<'_, '_> {
             _ => {}
         }
         let freed = if self.rng.bool() { self.engine.free_pages(pfn, order) } else { self.engine.put_page(pfn) };
-        freed.expect("the block was this thread's");
+        freed.expect("this thread holds the block");
     }
 
     fn post(&mut self) {
@@ -153,7 +153,7 @@ impl Worker<'_, '_> {
             pages.sort_unstable();
         }
         pages.iter().for_each(|&pfn| self.beside.mark((pfn, Order::ZERO), Hold::Dropped));
-        self.engine.free_pages_bulk(&pages).expect("the pages were this thread's");
+        self.engine.free_pages_bulk(&pages).expect("this thread holds the pages");
     }
 
     /// Frees a block as single pages, in two ranges.
@@ -162,9 +162,9 @@ impl Worker<'_, '_> {
         let (pfn, order) = self.mine.swap_remove(at);
         let (middle, end) = (pfn.offset(self.rng.u32(1..order.pages())), pfn.offset(order.pages()));
         self.beside.mark((pfn, order), Hold::Dropped);
-        self.engine.split_page(pfn, order).expect("the block was this thread's");
-        self.engine.free_contig_range(middle..end).expect("the pages were this thread's");
-        self.engine.free_contig_range(pfn..middle).expect("the pages were this thread's");
+        self.engine.split_page(pfn, order).expect("this thread holds the block");
+        self.engine.free_contig_range(middle..end).expect("this thread holds the pages");
+        self.engine.free_contig_range(pfn..middle).expect("this thread holds the pages");
     }
 
     /// Allocates a given range, and frees it or keeps its pages.
@@ -181,7 +181,7 @@ impl Worker<'_, '_> {
         }
         blocks.iter().for_each(|&block| self.beside.mark(block, Hold::Taken));
         blocks.iter().for_each(|&block| self.beside.mark(block, Hold::Dropped));
-        self.engine.free_contig_range(range).expect("the range was this thread's");
+        self.engine.free_contig_range(range).expect("this thread holds the range");
     }
 
     /// Breaks a frame of a held block.
@@ -190,7 +190,7 @@ impl Worker<'_, '_> {
             return;
         }
         if let Some(&(pfn, order)) = self.mine.last() {
-            self.engine.poison(pfn.offset(self.rng.u32(0..order.pages()))).expect("it is memory");
+            self.engine.poison(pfn.offset(self.rng.u32(0..order.pages()))).expect("the frame must be online");
         }
     }
 

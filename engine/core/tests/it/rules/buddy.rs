@@ -15,7 +15,11 @@ fn split_uses_the_lowest_part_and_lists_the_halves() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 13)];
     with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
-        assert_eq!(free_list(engine, zone, 10, Movable), [0, 1024, 2048, 3072, 4096, 5120, 6144, 7168], "as at boot");
+        assert_eq!(
+            free_list(engine, zone, 10, Movable),
+            [0, 1024, 2048, 3072, 4096, 5120, 6144, 7168],
+            "the free list must be as at boot"
+        );
         assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0), 0);
         for order in 0..10 {
             assert_eq!(free_list(engine, zone, order, Movable), [1 << order]);
@@ -66,7 +70,7 @@ fn two_blocks(types: [MigrateType; 2]) -> Vec<(u8, MigrateType)> {
         if let [(10, whole)] = found[..] {
             assert_eq!((type_at(engine, block), type_at(engine, block + 512)), (whole, whole));
         }
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
         found
     })
 }
@@ -92,15 +96,15 @@ fn released_memory_keeps_pageblock_types() {
     let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
     let mut metadata = Memory::new(&config, &memory);
     let engine = build(&config, &memory, &mut metadata);
-    engine.set_pageblock_type(Pfn::new(512), HighAtomic).expect("it is online, and not released");
-    engine.set_pageblock_type(Pfn::new(1024), Unmovable).expect("it is online, and not released");
+    engine.set_pageblock_type(Pfn::new(512), HighAtomic).expect("the pageblock must be online");
+    engine.set_pageblock_type(Pfn::new(1024), Unmovable).expect("the pageblock must be online");
     engine.release(Pfn::new(0), Pfn::new(4096)).expect("the range is online");
     let zone = zone(&engine, ZoneKind::Normal);
     assert_eq!(free_list(&engine, zone, 9, Movable), [0]);
     assert_eq!(free_list(&engine, zone, 9, HighAtomic), [512]);
     assert_eq!(free_list(&engine, zone, 10, Movable), [1024, 2048, 3072], "Unmovable and Movable merge");
     assert_eq!((zone.free_pages(), zone.free_highatomic(), zone.reserved_highatomic()), (4096, 512, 512));
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
 }
 
 /// A free of a block that is not compound and whose first frame has an additional reference frees the other frames.
@@ -111,15 +115,15 @@ fn tails_of_a_shared_block_are_freed_by_order() {
         let zone = zone(engine, ZoneKind::Normal);
         let block = alloc(engine, Gfp::HIGHUSER_MOVABLE, 3);
         let before = zone.free_pages();
-        engine.get_page(Pfn::new(block)).expect("the block is ours");
+        engine.get_page(Pfn::new(block)).expect("the test holds this block");
         free(engine, block, 3);
         assert_eq!(zone.free_pages(), before + 7);
         for order in 0..3 {
             assert_eq!(free_list(engine, zone, order, Movable), [block + (1 << order)]);
         }
-        engine.put_page(Pfn::new(block)).expect("a reference is left");
+        engine.put_page(Pfn::new(block)).expect("one reference must be left");
         assert_eq!(zone.free_pages(), before + 8);
-        assert_eq!(zone.inspect(|areas| areas.area(Order::MAX).nr_free()), 4, "all is one again");
+        assert_eq!(zone.inspect(|areas| areas.area(Order::MAX).nr_free()), 4, "the tails must merge again");
     });
 }
 
@@ -130,12 +134,12 @@ fn last_put_frees_a_block_of_any_order() {
         for (order, gfp) in [(0, Gfp::KERNEL), (3, Gfp::KERNEL), (5, Gfp::KERNEL | Gfp::COMP)] {
             let before = zone.free_pages();
             let block = Pfn::new(alloc(engine, gfp, order));
-            engine.get_page(block).expect("it is allocated");
-            engine.put_page(block).expect("there are two references");
+            engine.get_page(block).expect("the pages must be allocated");
+            engine.put_page(block).expect("two references must be left");
             assert_eq!(before - zone.free_pages(), u64::from(Order::new(order).pages()));
-            engine.put_page(block).expect("there is one");
+            engine.put_page(block).expect("one reference must be left");
             assert_eq!(before, zone.free_pages());
-            engine.put_page(block).expect_err("there is none");
+            engine.put_page(block).expect_err("no reference is left, so the put must fail");
         }
     });
 }
@@ -147,13 +151,13 @@ fn mixed_type_block_is_freed_by_pageblock() {
         let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
         let mut metadata = Memory::new(&bare(), &memory);
         let engine = build(&bare(), &memory, &mut metadata);
-        engine.adopt(Pfn::new(1024), Order::MAX, Mobility::Movable).expect("it is Reserved");
+        engine.adopt(Pfn::new(1024), Order::MAX, Mobility::Movable).expect("the frames must be Reserved");
         engine.damage().retype(Pfn::new(1024), migratetype);
         let before = engine.platform().events.counts();
         free(&engine, 1024, 10);
         let counts = engine.platform().events.counts().since(&before);
         assert_eq!((counts.zone_lock_links, counts.zone_lock_pages), (links, 1024), "{migratetype:?}");
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     }
 }
 
@@ -178,10 +182,13 @@ fn isolate_free_page_takes_only_the_given_block() {
         assert_eq!(
             [take(engine, 1029, 0), take(engine, 1028, 1), take(engine, 1024, 3)],
             [Ok(false); 3],
-            "not all of it is free"
+            "a block that is not entirely free cannot be taken"
         );
         assert_eq!(take(engine, 1024, 2), Ok(true), "a whole free block");
-        assert!(take(engine, 1030, 2).is_err() && take(engine, 1 << 12, 0).is_err(), "no such block, no such frame");
+        assert!(
+            take(engine, 1030, 2).is_err() && take(engine, 1 << 12, 0).is_err(),
+            "a missing block and a missing frame are errors"
+        );
         assert_eq!(
             take_near(engine, 5, Gfp::HIGHUSER_MOVABLE),
             Some(1028),

@@ -20,9 +20,9 @@ fn ask(engine: &Engine<'_, '_>, gfp: Gfp, wanted: usize) -> usize {
         let is_single = matches!(engine.state(page), Some(State::Allocated { order: Order::ZERO, refs: 1, movable, .. }) if
             movable == gfp.contains(Gfp::MOVABLE));
         assert!(is_single, "{:?}", engine.state(page));
-        engine.free_pages(page, Order::ZERO).expect("it is allocated");
+        engine.free_pages(page, Order::ZERO).expect("the pages must be allocated");
     }
-    assert!(pages[came..].iter().all(|&page| page == Pfn::new(u32::MAX)), "no slot is written in vain");
+    assert!(pages[came..].iter().all(|&page| page == Pfn::new(u32::MAX)), "slots without a page must not be written");
     came
 }
 
@@ -33,7 +33,7 @@ fn with_spare(config: &Config<'_>, spare: u64, scene: impl FnOnce(&Engine<'_, '_
         let free = zone.free_pages();
         engine.set_watermarks(zone, Watermarks::given(0, free - spare, free));
         scene(engine);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 

@@ -66,7 +66,7 @@ fn defrag_mode_mixes_types_after_failed_reclaim() {
     scattered(DefragMode::On, 0, |engine, cache| {
         let (fare, asked) = ask(engine, cache, Gfp::KERNEL);
         assert_eq!(fare, Fare::Mixed);
-        assert_eq!(asked, 17 * 13, "sixteen rounds in vain and one more, each with every priority");
+        assert_eq!(asked, 17 * 13, "sixteen failed rounds and one more, each with every priority");
     });
 }
 
@@ -120,7 +120,7 @@ fn defrag_mode_prefers_another_node_to_mixing_types() {
 fn defrag_mode_wakes_kswapd_for_a_pageblock() {
     for (mode, expected) in [(DefragMode::Off, Order::ZERO), (DefragMode::On, Order::new(9))] {
         with_cache(&in_mode(mode), &[range(ZoneKind::Normal, 0, 0, 1 << 13)], 0, |engine, cache| {
-            engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).expect_err("nothing is free");
+            engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).expect_err("no page is free, so the request must fail");
             engine.run_kswapd(NodeId(0));
             assert_eq!(cache.asked.take()[0].order, expected);
         });

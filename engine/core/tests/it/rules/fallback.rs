@@ -26,7 +26,7 @@ fn filled(gfp: Gfp, freed: &[u32], scene: impl FnOnce(&Engine<'_, '_>)) {
         freed.iter().for_each(|&pfn| free(engine, pfn, 0));
         engine.platform().events.take();
         scene(engine);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -79,7 +79,11 @@ fn pages_of_the_requested_type_count_as_compatible() {
     filled(Gfp::KERNEL, &[700], |engine| {
         engine.damage().set_migratetype(Pfn::new(512), Movable);
         free(engine, 600, 0);
-        assert_eq!(alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0), 700, "its own type comes first");
+        assert_eq!(
+            alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0),
+            700,
+            "a page of the requested type must be used first"
+        );
         assert_eq!(alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0), 600);
         assert_eq!(type_at(engine, 512), Unmovable);
     });
@@ -147,7 +151,7 @@ fn another_zone_is_used_before_mixing_types() {
         engine.platform().events.take();
         let page = alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0);
         assert!(page < normal_start, "DMA32 has whole pageblocks");
-        assert_eq!(mixes(engine).len(), 1, "one of which is claimed");
+        assert_eq!(mixes(engine).len(), 1, "exactly one pageblock must be claimed");
         while alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0) < 1 << 11 {}
         let [.., Event::Steal { found, .. }] = mixes(engine)[..] else { panic!("the page was not stolen") };
         assert_eq!(found, Order::new(1));
@@ -163,7 +167,7 @@ fn stealing_refill_tries_one_claim() {
     with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 13)], MinFree::Pages(64), |engine| {
         for page in exhaust(engine, QUIET | Gfp::MEMALLOC, 0) {
             if page.raw().is_multiple_of(64) {
-                engine.free_pages(page, Order::ZERO).expect("it is allocated");
+                engine.free_pages(page, Order::ZERO).expect("the pages must be allocated");
             }
         }
         engine.drain_all_pages();
@@ -173,6 +177,6 @@ fn stealing_refill_tries_one_claim() {
         // The first refill avoids mixing types, which leads it to another zone, and gets nothing.
         assert_eq!((counts.pcp_refills, counts.fallback_claims, counts.boosts), (2, 0, 1));
         assert_eq!(counts.fallback_steals, counts.pcp_refill_blocks);
-        assert!(counts.pcp_refill_blocks >= 8, "a batch at least");
+        assert!(counts.pcp_refill_blocks >= 8, "the refills must take at least a batch");
     });
 }

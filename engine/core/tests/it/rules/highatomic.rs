@@ -32,12 +32,12 @@ pub(super) fn short_under<'h>(policy: Policy, scene: impl FnOnce(&Engine<'_, 'h>
         // Orders without per-CPU lists, so no page is on such a list.
         for order in [Order::MAX, Order::new(4)] {
             while zone.free_pages() + 500 > zone.watermarks().low + u64::from(order.pages()) {
-                engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, order).expect("memory is left");
+                engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, order).expect("enough memory must be free");
             }
         }
         engine.platform().events.take();
         scene(engine);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -47,12 +47,16 @@ pub(super) fn requests(engine: &Engine<'_, '_>, order: u8, count: usize) {
     let mut held: VecDeque<Pfn> = VecDeque::new();
     for number in 0..count {
         engine.platform().run_on(number as u16 % engine.cpus());
-        held.push_back(engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, order).expect("the reserve is there for this"));
+        held.push_back(
+            engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, order).expect("the reserve must serve this request"),
+        );
         if held.len() > 16 {
-            engine.free_pages(held.pop_front().expect("there are sixteen"), order).expect("the block is ours");
+            engine
+                .free_pages(held.pop_front().expect("the test must hold another block"), order)
+                .expect("the test holds this block");
         }
     }
-    held.into_iter().for_each(|pfn| engine.free_pages(pfn, order).expect("the block is ours"));
+    held.into_iter().for_each(|pfn| engine.free_pages(pfn, order).expect("the test holds this block"));
 }
 
 #[test]
@@ -70,8 +74,8 @@ fn order_4_requests_reserve_one_pageblock() {
     short_of_memory(|engine| {
         for _ in 0..3000 {
             let order = Order::new(4);
-            let pfn = engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, order).expect("memory is left");
-            engine.free_pages(pfn, order).expect("the block is ours");
+            let pfn = engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, order).expect("enough memory must be free");
+            engine.free_pages(pfn, order).expect("the test holds this block");
         }
         assert_eq!(zone(engine, ZoneKind::Normal).reserved_highatomic(), 512);
         let mut served = Vec::new();
@@ -81,7 +85,7 @@ fn order_4_requests_reserve_one_pageblock() {
             }
         }
         let reserve = served.iter().filter(|&&migratetype| migratetype == MigrateType::HighAtomic).count();
-        assert_eq!(reserve, 2999, "all but the first");
+        assert_eq!(reserve, 2999, "all requests but the first are served from the reserve");
     });
 }
 
@@ -100,7 +104,7 @@ fn small_zone_has_no_reserve() {
     with_machine(&linux(), &memory, MinFree::Pages(1000), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
         while zone.free_pages() > zone.watermarks().min + 100 {
-            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is left");
+            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("enough memory must be free");
         }
         requests(engine, 1, 100);
         assert_eq!(zone.reserved_highatomic(), 0);
@@ -134,7 +138,7 @@ pub(super) fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
 fn take_what_is_free(engine: &Engine<'_, '_>) {
     let zone = zone(engine, ZoneKind::Normal);
     while zone.free_pages() > zone.free_highatomic() {
-        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is left");
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
     }
 }
 
@@ -149,15 +153,15 @@ fn unreserve_takes_one_block_before_a_request_fails() {
             let largest = if free_list(engine, zone, 9, MigrateType::HighAtomic).is_empty() { 1024 } else { 512 };
             let before = zone.reserved_highatomic();
             // Reclaim makes no progress. A block is unreserved when the retries are exhausted, even the last block.
-            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("the reserve is there");
+            let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("the reserve must serve this request");
             let given = before - zone.reserved_highatomic();
             assert!(given == 512 || given == largest, "one free block, not {given} pages");
             assert_eq!(type_at(engine, page.raw()), MigrateType::Unmovable, "the requester's type");
             let left = zone.reserved_highatomic();
             take_all_but_the_reserve(engine);
-            assert_eq!(zone.reserved_highatomic(), left, "no more than needed");
+            assert_eq!(zone.reserved_highatomic(), left, "no more than the needed pageblock may be unreserved");
         }
-        assert!(engine.alloc_pages(Gfp::KERNEL, Order::ZERO).is_err(), "now all is gone");
+        assert!(engine.alloc_pages(Gfp::KERNEL, Order::ZERO).is_err(), "no page may be left");
     });
 }
 
@@ -170,17 +174,20 @@ fn reclaim_progress_keeps_the_last_reserved_block() {
     let reclaimer = Reclaimer(Cell::new(None));
     short_of_memory(|engine| {
         engine.platform().answer_with(&reclaimer);
-        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is left");
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
         requests(engine, 4, 1);
         take_all_but_the_reserve(engine);
         let zone = zone(engine, ZoneKind::Normal);
         assert_eq!(zone.reserved_highatomic(), 512);
         reclaimer.0.set(Some(page));
         let request = Gfp::KERNEL | Gfp::NORETRY;
-        assert!(engine.alloc_pages(request, Order::new(1)).is_err(), "a request that does not retry forces nothing");
-        assert_eq!(reclaimer.0.get(), None, "there was progress");
+        assert!(
+            engine.alloc_pages(request, Order::new(1)).is_err(),
+            "a request that does not retry must not take from the reserve"
+        );
+        assert_eq!(reclaimer.0.get(), None, "reclaim must be called and must free its page");
         assert_eq!(zone.reserved_highatomic(), 512);
-        assert!(zone.free_highatomic() > 0, "although it has free pages");
+        assert!(zone.free_highatomic() > 0, "the reserve must keep its free pages");
     });
 }
 
@@ -193,7 +200,7 @@ fn atomic_single_pages_use_the_reserve_last() {
         take_all_but_the_reserve(engine);
         let zone = zone(engine, ZoneKind::Normal);
         let reserve = zone.free_highatomic();
-        engine.alloc_pages(Gfp::ATOMIC, Order::ZERO).expect("the reserve is there for this");
+        engine.alloc_pages(Gfp::ATOMIC, Order::ZERO).expect("the reserve must serve this request");
         assert_eq!(zone.free_highatomic(), reserve - 1);
     });
 }
@@ -207,19 +214,23 @@ fn unreserve_reaches_every_zone_of_a_request() {
     with_machine(&config, &memory, MinFree::Pages(4000), |engine| {
         let low = zone(engine, ZoneKind::Dma32);
         while low.free_pages() > low.watermarks().low {
-            engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA32, Order::new(4)).expect("memory is left");
+            engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA32, Order::new(4)).expect("enough memory must be free");
         }
-        engine.alloc_pages(Gfp::ATOMIC | Gfp::DMA32, Order::new(4)).expect("the min mark is far");
+        engine
+            .alloc_pages(Gfp::ATOMIC | Gfp::DMA32, Order::new(4))
+            .expect("the zone must be far above the min watermark");
         assert_eq!(low.reserved_highatomic(), 512);
         for kind in [ZoneKind::Dma32, ZoneKind::Normal] {
             engine.set_watermarks(zone(engine, kind), Watermarks::given(0, 0, 0));
         }
         engine.set_lowmem_reserve(low, ZoneKind::Normal, 0);
         while engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::ZERO).is_ok() {}
-        assert_eq!(low.reserved_highatomic(), 512, "who does not retry forces nothing");
-        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("the lower zone has a reserve");
+        assert_eq!(low.reserved_highatomic(), 512, "a request that does not retry must not take from the reserve");
+        let page = engine
+            .alloc_pages(Gfp::KERNEL, Order::ZERO)
+            .expect("the reserve of the lower zone must serve this request");
         assert!(page.raw() < end);
         assert_eq!((type_at(engine, page.raw()), low.reserved_highatomic()), (MigrateType::Unmovable, 0));
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }

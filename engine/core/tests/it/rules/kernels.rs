@@ -34,7 +34,7 @@ fn small() -> [Range; 1] {
 }
 
 fn run_to_sleep(engine: &Engine<'_, '_>) {
-    (0..10_000).find(|_| engine.run_kswapd(NODE) == Background::Asleep).expect("kswapd sleeps some day");
+    (0..10_000).find(|_| engine.run_kswapd(NODE) == Background::Asleep).expect("kswapd must go to sleep");
 }
 
 #[test]
@@ -50,7 +50,11 @@ fn drain_policy_selects_one_drain_or_batches() {
     });
     assert!(whole.iter().any(|&pages| pages > 1000), "{whole:?}");
     assert!(batched.iter().all(|&pages| pages <= 63), "a batch is 63 pages");
-    assert_eq!(whole.iter().sum::<u32>(), batched.iter().sum::<u32>(), "single pages fit to the page");
+    assert_eq!(
+        whole.iter().sum::<u32>(),
+        batched.iter().sum::<u32>(),
+        "both policies must drain the same number of single pages"
+    );
 }
 
 #[test]
@@ -65,7 +69,7 @@ fn reuse_first_requests_still_tune_the_list() {
             let before = lists.inspect(|lists| lists.high());
             alloc(engine, gfp, 2);
             let (count, high) = lists.inspect(|lists| (lists.count(), lists.high()));
-            assert_eq!(count > 0, gfp == Gfp::KERNEL, "only one of the two refills it");
+            assert_eq!(count > 0, gfp == Gfp::KERNEL, "only the GFP_KERNEL request refills the list");
             grown = high - before;
         });
         assert_eq!(grown, 63, "{gfp:?}");
@@ -91,7 +95,7 @@ fn with_a_busy_node(nodes: BusyNodes, scene: impl FnOnce(&Engine<'_, '_>, &Cache
         cache.drop_where(engine, |page| page.raw() < first.raw() + 8);
         assert!(zone.free_pages() > zone.watermarks().low && zone.free_pages() < zone.watermarks().high);
         scene(engine, &cache);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -100,15 +104,18 @@ fn spared_policy_skips_a_node_with_active_kswapd() {
     for (nodes, near) in [(BusyNodes::Used, true), (BusyNodes::Spared, false)] {
         with_a_busy_node(nodes, |engine, cache| {
             assert_eq!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0) < 1 << 13, near, "{nodes:?}");
-            assert!(alloc(engine, Gfp::HIGHUSER_MOVABLE | Gfp::THISNODE, 0) < 1 << 13, "no other node will do");
+            assert!(
+                alloc(engine, Gfp::HIGHUSER_MOVABLE | Gfp::THISNODE, 0) < 1 << 13,
+                "a request with THISNODE must use its node"
+            );
             cache.drop_where(engine, |_| true);
             assert_eq!(
                 alloc(engine, Gfp::HIGHUSER_MOVABLE, 0) < 1 << 13,
                 near,
-                "{nodes:?}: kswapd does not know yet, however much is free"
+                "{nodes:?}: the node counts as busy until kswapd has run"
             );
             run_to_sleep(engine);
-            assert!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0) < 1 << 13, "it sleeps");
+            assert!(alloc(engine, Gfp::HIGHUSER_MOVABLE, 0) < 1 << 13, "kswapd sleeps, so the near node must be used");
         });
     }
 }
@@ -120,7 +127,7 @@ fn with_no_hope(hope: Hope, config: Config<'static>, memory: &[Range], scene: im
         wake(engine, cache);
         run_to_sleep(engine);
         wake(engine, cache);
-        assert_eq!(cache.kswapd.get(), 1, "it has given up");
+        assert_eq!(cache.kswapd.get(), 1, "kswapd has given up on the node");
         scene(engine, cache);
     });
 }
@@ -152,7 +159,7 @@ fn drain_resets_kswapd_failures_on_multiple_nodes() {
         with_no_hope(hope, Config { nodes, ..linux() }, &two[..usize::from(nodes)], |engine, cache| {
             let zone = zone(engine, ZoneKind::Normal);
             cache.drop_where(engine, |page| page.raw() < 1 << 13);
-            assert!(!zone.has(ZoneFlag::BelowHigh), "a drain was the last to look");
+            assert!(!zone.has(ZoneFlag::BelowHigh), "the drain must clear the flag");
             while zone.free_pages() >= zone.watermarks().low {
                 cache.pages.borrow_mut().push(Pfn::new(alloc(engine, QUIET | Gfp::THISNODE, 0)));
             }
@@ -185,11 +192,16 @@ fn fruitless_boost_runs_are_excused_by_policy() {
 fn retry_policy_decides_reclaim_for_a_huge_page() {
     for (retry, asked) in [(RetryPolicy::ByOutcome, false), (RetryPolicy::OneRound, true)] {
         with_cache(&with(bare(), |policy| policy.retry = retry), &small(), 0, |engine, cache| {
-            engine.alloc_pages(Gfp::TRANSHUGE | Gfp::NORETRY, Order::new(9)).expect_err("nothing is free");
+            engine
+                .alloc_pages(Gfp::TRANSHUGE | Gfp::NORETRY, Order::new(9))
+                .expect_err("no page is free, so the request must fail");
             assert_eq!(!cache.asked.take().is_empty(), asked, "{retry:?}");
             let here = Gfp::TRANSHUGE | Gfp::NORETRY | Gfp::THISNODE;
-            engine.alloc_pages(here, Order::new(9)).expect_err("nothing is free");
-            assert!(cache.asked.take().is_empty(), "{retry:?}: another node may have one");
+            engine.alloc_pages(here, Order::new(9)).expect_err("no page is free, so the request must fail");
+            assert!(
+                cache.asked.take().is_empty(),
+                "{retry:?}: another node may have a free page, so reclaim must not be called"
+            );
         });
     }
 }
@@ -202,7 +214,9 @@ fn reclaim_spares_zones_by_the_configured_mark() {
         let compaction = CompactionPolicy { spared, ..CompactionPolicy::LINUX_6_12 };
         with_cache(&with(bare(), |policy| policy.compaction = compaction), &small(), 0, |engine, cache| {
             cache.drop_where(engine, |page| page.raw() < 272 && page.raw().is_multiple_of(2));
-            engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(4)).expect_err("nothing moves");
+            engine
+                .alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(4))
+                .expect_err("no page can be moved, so the request must fail");
             assert_eq!(!cache.asked.take().is_empty(), asked, "{spared:?}");
         });
     }
@@ -224,13 +238,13 @@ fn cma_room_policy_decides_huge_page_compaction() {
         let engine = build(&config, &ranges, &mut memory);
         let (start, end) = (Pfn::new(6 * 512), Pfn::new(10 * 512));
         let _area = engine.reserve_cma(start..end, Order::ZERO, &mut bitmap).expect("whole pageblocks");
-        engine.release(Pfn::new(0), start).expect("it is online");
-        engine.release(end, Pfn::new(1 << 13)).expect("it is online");
+        engine.release(Pfn::new(0), start).expect("the frames must be online");
+        engine.release(end, Pfn::new(1 << 13)).expect("the frames must be online");
         engine.set_up_watermarks(MinFree::Pages(64));
         exhaust(&engine, Gfp::NOWAIT.difference(Gfp::KSWAPD_RECLAIM) | Gfp::MEMALLOC, 0);
         engine.platform().answer_with(&Mover);
         let whole = Gfp::KERNEL | Gfp::COMP | Gfp::NORETRY;
-        engine.alloc_pages(whole, Order::new(9)).expect_err("it may not use them");
+        engine.alloc_pages(whole, Order::new(9)).expect_err("the request may not use the reserve, so it must fail");
         assert_eq!(engine.platform().events.counts().compact_stall > 0, is_tried, "{cma:?}");
     }
 }

@@ -22,7 +22,7 @@ fn small() -> [Range; 1] {
 /// Runs kswapd until it sleeps. Returns the number of passes, including the last one.
 fn run_to_sleep(engine: &Engine<'_, '_>) -> u32 {
     let passes = (1..=10_000).find(|_| engine.run_kswapd(NODE) == Background::Asleep);
-    passes.expect("kswapd sleeps some day")
+    passes.expect("kswapd must go to sleep")
 }
 
 /// Allocates single pages until the zone is below its low watermark.
@@ -39,15 +39,19 @@ fn kswapd_wakes_once_and_refills_to_the_high_mark() {
     with_cache(&bare(), &small(), 8, |engine, cache| {
         let zone = zone(engine, ZoneKind::Normal);
         fall_below_low(engine, cache);
-        assert_eq!((cache.kswapd.get(), engine.run_kswapd(NODE)), (0, Background::Asleep), "nobody asked yet");
+        assert_eq!(
+            (cache.kswapd.get(), engine.run_kswapd(NODE)),
+            (0, Background::Asleep),
+            "no request may have woken kswapd yet"
+        );
         (0..3).for_each(|_| cache.pages.borrow_mut().push(Pfn::new(alloc(engine, WAKING, 0))));
-        assert_eq!(cache.kswapd.get(), 1, "the second and the third find it awake");
+        assert_eq!(cache.kswapd.get(), 1, "the second and the third request must find kswapd awake");
         assert_eq!(engine.run_kswapd(NODE), Background::Working);
         assert!(zone.has(ZoneFlag::ReclaimActive));
         run_to_sleep(engine);
         assert!(!zone.has(ZoneFlag::ReclaimActive));
         assert!(zone.free_pages() > zone.watermarks().high);
-        assert!(zone.free_pages() <= zone.watermarks().high + 8, "and not much further");
+        assert!(zone.free_pages() <= zone.watermarks().high + 8, "kswapd must stop just above the high watermark");
         assert_eq!(engine.platform().events.counts().pageoutrun, 1);
         assert_eq!(engine.run_kswapd(NODE), Background::Asleep);
     });
@@ -78,7 +82,11 @@ fn kswapd_stops_after_sixteen_failures_until_a_success() {
         wake_kswapd(engine, cache);
         assert_eq!(run_to_sleep(engine), 16 * 12, "sixteen runs of twelve passes");
         wake_kswapd(engine, cache);
-        assert_eq!((cache.kswapd.get(), engine.run_kswapd(NODE)), (1, Background::Asleep), "it has given up");
+        assert_eq!(
+            (cache.kswapd.get(), engine.run_kswapd(NODE)),
+            (1, Background::Asleep),
+            "kswapd has given up on the node"
+        );
         // A request that reclaims one page directly resets the failures.
         cache.at_once.set(1);
         while engine.platform().events.counts().pgsteal_direct == 0 {
@@ -95,10 +103,13 @@ fn kswapd_stops_after_sixteen_failures_until_a_success() {
 fn repeated_run_keeps_the_zones_of_the_previous_run() {
     let memory = [range(ZoneKind::Dma, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 12, 1 << 13)];
     with_cache(&bare(), &memory, 0, |engine, cache| {
-        engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA, Order::ZERO).expect_err("nothing is free");
+        engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA, Order::ZERO).expect_err("no page is free, so the request must fail");
         assert_eq!(run_to_sleep(engine), 16 * 12);
         let asked = cache.asked.take();
-        assert!(asked.iter().all(|wanted| wanted.highest == ZoneKind::Dma), "nobody asked for higher ones");
+        assert!(
+            asked.iter().all(|wanted| wanted.highest == ZoneKind::Dma),
+            "kswapd must not reclaim in higher zones, which no request wanted"
+        );
     });
 }
 
@@ -107,12 +118,14 @@ fn kswapd_drops_to_order_0_after_twice_the_block() {
     with_cache(&bare(), &small(), 10, |engine, cache| {
         // The pages are dropped in an order that leaves no two of them adjacent.
         cache.pages.borrow_mut().sort_by_key(|page| page.raw() % 2);
-        engine.alloc_pages(Gfp::NOWAIT, Order::new(3)).expect_err("there is no block");
+        engine
+            .alloc_pages(Gfp::NOWAIT, Order::new(3))
+            .expect_err("no block of this order is free, so the request must fail");
         run_to_sleep(engine);
         let orders: Vec<u8> = cache.asked.take().iter().map(|wanted| wanted.order.get()).collect();
-        assert_eq!(orders[..3], [3, 3, 0], "twenty pages came");
+        assert_eq!(orders[..3], [3, 3, 0], "twenty reclaimed pages must end the reclaim at order 3");
         assert!(orders[2..].iter().all(|&order| order == 0));
-        assert_eq!(cache.kcompactd.get(), 1, "the rest is up to compaction");
+        assert_eq!(cache.kcompactd.get(), 1, "kcompactd must be woken for the rest");
         assert_eq!(engine.run_kcompactd(NODE), Background::Asleep);
         assert_eq!(engine.platform().events.counts().compact_daemon_wake, 1);
     });
@@ -122,10 +135,12 @@ fn kswapd_drops_to_order_0_after_twice_the_block() {
 fn exactly_twice_the_block_ends_high_order_reclaim() {
     with_cache(&bare(), &small(), 8, |engine, cache| {
         cache.pages.borrow_mut().sort_by_key(|page| page.raw() % 2);
-        engine.alloc_pages(Gfp::NOWAIT, Order::new(3)).expect_err("there is no block");
+        engine
+            .alloc_pages(Gfp::NOWAIT, Order::new(3))
+            .expect_err("no block of this order is free, so the request must fail");
         (0..3).for_each(|_| _ = engine.run_kswapd(NODE));
         let orders: Vec<u8> = cache.asked.take().iter().map(|wanted| wanted.order.get()).collect();
-        assert_eq!(orders, [3, 3, 0], "sixteen pages came");
+        assert_eq!(orders, [3, 3, 0], "sixteen reclaimed pages must end the reclaim at order 3");
     });
 }
 
@@ -137,10 +152,10 @@ fn boosted(at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
         engine.damage().set_boost(zone.node(), zone.kind(), 512);
         engine.damage().set_flag(zone.node(), zone.kind(), ZoneFlag::BoostedWatermark);
         let page = alloc(engine, WAKING, 0);
-        engine.free_pages(Pfn::new(page), Order::ZERO).expect("it was just allocated");
-        assert_eq!(cache.kswapd.get(), 1, "a boost is reason enough");
+        engine.free_pages(Pfn::new(page), Order::ZERO).expect("the block was just allocated");
+        assert_eq!(cache.kswapd.get(), 1, "a boost must wake kswapd");
         scene(engine, cache);
-        assert_eq!(zone.boost(), 0, "it is worked off, or given up");
+        assert_eq!(zone.boost(), 0, "the boost must be zero at the end");
     });
 }
 
@@ -150,10 +165,10 @@ fn boost_reclaim_stays_at_low_urgency() {
         assert_eq!(run_to_sleep(engine), 27, "26 times 20 pages are more than 512");
         let priorities = cache.priorities();
         assert_eq!(priorities[..4], [12, 11, 10, 10]);
-        assert!(priorities.iter().all(|&priority| priority >= 10), "never more urgent than that");
+        assert!(priorities.iter().all(|&priority| priority >= 10), "the priority must not go below 10");
     });
     boosted(0, |engine, cache| {
-        assert_eq!(run_to_sleep(engine), 1, "a pass that brings nothing is the last");
+        assert_eq!(run_to_sleep(engine), 1, "a pass that reclaims no page must be the last");
         assert_eq!(cache.priorities(), [12]);
     });
 }
@@ -164,12 +179,26 @@ fn non_reclaiming_request_wakes_kcompactd_after_failures() {
         // Compaction has room, but there is no block. kswapd tries to reclaim one without success, and gives up.
         cache.drop_where(engine, |page| page.raw() < 400 && page.raw().is_multiple_of(2));
         for _ in 0..16 {
-            engine.alloc_pages(WAKING, Order::new(3)).expect_err("there is no block");
-            assert_eq!(run_to_sleep(engine), 12, "there are single pages enough, so it does not go on");
+            engine
+                .alloc_pages(WAKING, Order::new(3))
+                .expect_err("no block of this order is free, so the request must fail");
+            assert_eq!(
+                run_to_sleep(engine),
+                12,
+                "there are enough single pages, so kswapd must stop after twelve passes"
+            );
         }
-        engine.alloc_pages(Gfp::HIGHUSER_MOVABLE | Gfp::NORETRY, Order::new(3)).expect_err("there is no block");
-        assert_eq!((cache.kswapd.get(), cache.kcompactd.get()), (16, 0), "who can reclaim does that");
-        engine.alloc_pages(WAKING, Order::new(3)).expect_err("there is no block");
+        engine
+            .alloc_pages(Gfp::HIGHUSER_MOVABLE | Gfp::NORETRY, Order::new(3))
+            .expect_err("no block of this order is free, so the request must fail");
+        assert_eq!(
+            (cache.kswapd.get(), cache.kcompactd.get()),
+            (16, 0),
+            "a request that can reclaim must not wake kcompactd"
+        );
+        engine
+            .alloc_pages(WAKING, Order::new(3))
+            .expect_err("no block of this order is free, so the request must fail");
         assert_eq!((cache.kswapd.get(), cache.kcompactd.get()), (16, 1));
     });
 }
@@ -205,7 +234,7 @@ fn reentrant_run_kswapd_returns_asleep() {
     assert_eq!(impatient.woken.get(), 1);
     assert_eq!(engine.run_kswapd(NODE), Background::Working);
     assert_eq!(*impatient.told.borrow(), [Background::Asleep]);
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
 }
 
 /// Returns the number of frames that kcompactd has scanned.
@@ -220,7 +249,7 @@ fn kcompactd_pauses_after_a_useless_run() {
         cache.drop_where(engine, |page| page.raw().is_multiple_of(2));
         engine.tick_kcompactd(NODE);
         let once = kcompactd_scanned(engine);
-        assert!(once > 0, "the node is as fragmented as can be");
+        assert!(once > 0, "kcompactd must scan the fragmented node");
         (0..63).for_each(|_| engine.tick_kcompactd(NODE));
         assert_eq!(kcompactd_scanned(engine), once);
         engine.tick_kcompactd(NODE);

@@ -16,7 +16,7 @@ fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
     with_machine(&config, &memory, MinFree::BySize, |engine| {
         engine.platform().events.take();
         run(engine);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -69,7 +69,7 @@ fn free_halves_the_next_refill() {
         alloc(engine, Gfp::KERNEL, 0);
         assert_eq!(refills(engine), [63, 126]);
         alloc(engine, Gfp::KERNEL, 0);
-        assert_eq!(refills(engine), [126], "and not 252");
+        assert_eq!(refills(engine), [126], "the next refill must be 126 pages, not 252");
     });
 }
 
@@ -159,7 +159,7 @@ fn remote_zone_list_drains_after_three_idle_ticks() {
         let full = counts[0];
         assert!(full > 0 && full <= batch, "one refill");
         assert_eq!(counts, [full, full, 0, 0, 0, 0, 0]);
-        engine.free_pages(far, Order::ZERO).expect("it is ours");
+        engine.free_pages(far, Order::ZERO).expect("the test holds these pages");
     });
 }
 
@@ -168,7 +168,7 @@ fn list_for(migratetype: MigrateType) -> Option<usize> {
     let mut found = None;
     scene(|engine| {
         let block = Pfn::new(alloc(engine, Gfp::KERNEL, 9));
-        engine.split_page(block, Order::new(9)).expect("the block is ours");
+        engine.split_page(block, Order::new(9)).expect("the test holds this block");
         engine.damage().retype(block, migratetype);
         engine.drain_all_pages();
         free(engine, block.raw(), 0);
@@ -188,5 +188,5 @@ fn pages_of_special_pageblocks_use_movable_lists() {
     use MigrateType::{Cma, HighAtomic, Isolate, Movable, Reclaimable, Unmovable};
     assert_eq!([Unmovable, Movable, Reclaimable].map(list_for), [Some(0), Some(1), Some(2)]);
     assert_eq!([HighAtomic, Cma].map(list_for), [Some(1), Some(1)]);
-    assert_eq!(list_for(Isolate), None, "such a page goes to the zone at once");
+    assert_eq!(list_for(Isolate), None, "a page of an isolated pageblock must be freed to the zone");
 }

@@ -21,7 +21,7 @@ fn scene(run: impl FnOnce(&Engine<'_, '_>)) {
             assert_eq!(taken, Ok(true));
         }
         run(engine);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -72,7 +72,7 @@ fn buddy_on_another_cpu_is_not_merged() {
         let counts = drained(engine, 0);
         assert_eq!((counts.pcp_drain_blocks, freed_to_zone(engine, FIRST)), (1, Some(0)));
         drained(engine, 1);
-        assert_eq!(freed_to_zone(engine, FIRST), Some(1), "they meet in the zone");
+        assert_eq!(freed_to_zone(engine, FIRST), Some(1), "the buddies must merge in the zone");
     });
 }
 
@@ -83,7 +83,7 @@ fn drained_page_takes_its_buddies_along() {
         // The limit of the lists is 40 pages. The first page is at the tail; its buddy is freed among the last pages
         // and is near the head.
         let pages: Vec<u32> = (0..64).step_by(2).chain([1, 3, 5, 7, 9, 11, 13, 15]).collect();
-        let (last, first) = pages.split_last().expect("there are forty");
+        let (last, first) = pages.split_last().expect("the test must hold forty pages");
         first.iter().for_each(|at| free(engine, FIRST + at, 0));
         let lists = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal));
         assert_eq!(lists.inspect(|lists| (lists.count(), lists.high())), (39, 40));
@@ -92,8 +92,8 @@ fn drained_page_takes_its_buddies_along() {
         let counts = engine.platform().events.counts().since(&before);
         let left = lists.inspect(|lists| lists.count());
         assert_eq!((counts.pcp_drains, counts.pcp_drain_pages), (1, u64::from(40 - left)));
-        assert_eq!(freed_to_zone(engine, FIRST), Some(4), "the first sixteen meet");
-        assert_eq!(counts.pcp_merge_blocks, u64::from(40 - left), "each was a page");
+        assert_eq!(freed_to_zone(engine, FIRST), Some(4), "the first sixteen pages must merge");
+        assert_eq!(counts.pcp_merge_blocks, u64::from(40 - left), "each merged block must be a single page");
         assert_eq!(counts.pcp_drain_blocks, u64::from(40 - left) - 15);
     });
 }

@@ -61,7 +61,7 @@ fn exhaust(engine: &Engine<'_, '_>, gfp: Gfp, order: u8) -> Vec<Pfn> {
 }
 
 fn alloc(engine: &Engine<'_, '_>, gfp: Gfp, order: u8) -> u32 {
-    engine.alloc_pages(gfp, Order::new(order)).expect("there is memory").raw()
+    engine.alloc_pages(gfp, Order::new(order)).expect("enough memory must be free").raw()
 }
 
 fn free(engine: &Engine<'_, '_>, pfn: u32, order: u8) {

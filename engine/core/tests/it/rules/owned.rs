@@ -20,7 +20,7 @@ pub(super) fn scene_of(pcp: PcpPolicy, run: impl Fn(&Engine<'_, '_>)) {
     with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 14)], MinFree::Pages(64), |engine| {
         engine.platform().events.take();
         run(engine);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -60,7 +60,7 @@ fn refill_takes_a_pageblock_under_one_lock_hold() {
         let first = alloc(engine, MOVABLE, 0);
         assert_eq!((owner(engine, first), count(engine, 0)), (Some(0), PAGEBLOCK - 1));
         let pages: Vec<u32> = (1..PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
-        assert!(pages.iter().all(|&page| page / PAGEBLOCK == first / PAGEBLOCK), "all from one pageblock");
+        assert!(pages.iter().all(|&page| page / PAGEBLOCK == first / PAGEBLOCK), "all pages must be in one pageblock");
         assert_eq!((count(engine, 0), lock_holds(engine)), (0, 1));
     });
 }
@@ -79,17 +79,21 @@ fn holds_beside_an_empty_zone(pcp: PcpPolicy) -> usize {
         pages.iter().filter(|&page| page % 2 == 0).for_each(|&page| free(engine, page, 0));
         engine.drain_all_pages();
         engine.platform().events.take();
-        assert!([0; 2].iter().all(|_| alloc(engine, Gfp::KERNEL, 0) < BORDER), "from the other zone");
+        assert!([0; 2].iter().all(|_| alloc(engine, Gfp::KERNEL, 0) < BORDER), "the pages must be in the other zone");
         holds = lock_holds(engine);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
     holds
 }
 
 #[test]
 fn zone_without_usable_blocks_is_not_locked() {
-    assert_eq!(holds_beside_an_empty_zone(PcpPolicy::Linux), 5, "of the empty zone twice each, and a refill");
-    assert_eq!([Owned, OwnedRemote].map(holds_beside_an_empty_zone), [1, 1], "a refill");
+    assert_eq!(
+        holds_beside_an_empty_zone(PcpPolicy::Linux),
+        5,
+        "two holds of the empty zone for each request, and one refill"
+    );
+    assert_eq!([Owned, OwnedRemote].map(holds_beside_an_empty_zone), [1, 1], "one hold for the refill");
 }
 
 #[test]
@@ -132,7 +136,10 @@ fn remote_free_is_pushed_to_the_owners_stack() {
         free(engine, block, 5);
         assert_eq!((count(engine, 0), count(engine, 1), stacked(engine, 0)), (before, 0, 33));
         assert_eq!(engine.state(Pfn::new(block)), Some(State::RemotePending { order: Order::new(5) }));
-        assert!(engine.free_pages(Pfn::new(page), Order::ZERO).is_err(), "a double free is seen on the stack, too");
+        assert!(
+            engine.free_pages(Pfn::new(page), Order::ZERO).is_err(),
+            "a double free must also be detected on the stack"
+        );
     });
 }
 
@@ -161,7 +168,7 @@ fn stack_above_the_limit_is_freed_to_the_zone() {
             assert!(stacked(engine, 0) <= high);
         }
         let whole = pages.iter().filter(|&&page| page % PAGEBLOCK == 0 && owner(engine, page).is_none()).count();
-        assert!(whole > 0, "pageblocks that came together in the zone are nobody's");
+        assert!(whole > 0, "pageblocks that became free in the zone must have no owner");
     });
 }
 
@@ -174,7 +181,7 @@ fn drain_of_a_whole_pageblock_ends_ownership() {
         engine.drain_all_pages();
         let drained: Vec<(u32, u8)> = engine.platform().events.take().into_iter().filter_map(drained_block).collect();
         assert_eq!(drained, [(page / PAGEBLOCK * PAGEBLOCK, 9)]);
-        assert_eq!((owner(engine, page), engine.check().expect("nothing is lost").cached), (None, 0));
+        assert_eq!((owner(engine, page), engine.check().expect("the check must find no error").cached), (None, 0));
     });
 }
 
@@ -219,7 +226,7 @@ fn small_list_owns_a_partly_taken_pageblock() {
             assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block]));
             engine.platform().run_on(1);
             free(engine, page, 0);
-            assert_eq!(count(engine, 1), 0, "so the page goes home");
+            assert_eq!(count(engine, 1), 0, "the page must be freed to its owner");
         });
     }
 }
@@ -260,9 +267,9 @@ fn range_in_an_owned_pageblock_returns_to_the_owner() {
     scene(|engine| {
         alloc(engine, MOVABLE, 0);
         let block = alloc(engine, MOVABLE, 6);
-        engine.split_page(Pfn::new(block), Order::new(6)).expect("it is ours");
+        engine.split_page(Pfn::new(block), Order::new(6)).expect("the test holds these pages");
         let before = count(engine, 0);
-        engine.free_contig_range(Pfn::new(block)..Pfn::new(block + 64)).expect("it is ours");
+        engine.free_contig_range(Pfn::new(block)..Pfn::new(block + 64)).expect("the test holds these pages");
         assert_eq!(count(engine, 0), before + 64);
         assert_eq!(owner(engine, block), Some(0));
     });
@@ -275,10 +282,10 @@ fn owned_pageblock_can_be_isolated_and_poisoned() {
         let block = Pfn::new(page / PAGEBLOCK * PAGEBLOCK);
         engine
             .alloc_contig_range(block.offset(256)..block.offset(512), Gfp::KERNEL)
-            .expect("it is on the owner's lists");
-        assert_eq!(owner(engine, page), None, "its type changed for a while");
-        engine.free_contig_range(block.offset(256)..block.offset(512)).expect("it is ours");
-        engine.poison(block.offset(100)).expect("it is memory");
+            .expect("the range must be on the owner's lists");
+        assert_eq!(owner(engine, page), None, "the isolation must end the ownership");
+        engine.free_contig_range(block.offset(256)..block.offset(512)).expect("the test holds these pages");
+        engine.poison(block.offset(100)).expect("the frame must be online");
         free(engine, page, 0);
         assert_eq!(engine.state(block.offset(100)), Some(State::Withheld));
     });
@@ -299,7 +306,7 @@ fn exhausted_request_uses_stacked_pages() {
 /// Allocates a range of pageblocks, given by their numbers.
 fn take_pageblocks(engine: &Engine<'_, '_>, start: u32, end: u32) {
     let range = Pfn::new(start * PAGEBLOCK)..Pfn::new(end * PAGEBLOCK);
-    engine.alloc_contig_range(range, Gfp::KERNEL).expect("all of it is free");
+    engine.alloc_contig_range(range, Gfp::KERNEL).expect("the range must be free");
 }
 
 /// Leaves 20 pageblocks whole, and `blocks` others of which every second page is allocated.
@@ -317,7 +324,7 @@ fn whole_pageblock_is_split_only_without_smaller_blocks() {
             cut_up(engine, 1);
             let block = alloc(engine, MOVABLE, order);
             assert_eq!(block >= PAGEBLOCK, opens, "every second page of the first pageblock is free");
-            assert_eq!(owner(engine, block), Some(0), "in either case it is owned from then on");
+            assert_eq!(owner(engine, block), Some(0), "the pageblock must be owned in both cases");
         });
     }
 }
@@ -357,7 +364,7 @@ fn split_leaves_large_parts_and_a_few_of_the_order() {
         assert_eq!(
             (count_splits(engine, 2), parts(engine)),
             (3 + 3, [127, 0, 3, 0, 1, 1, 1, 0, 1]),
-            "the smallest larger part is cut"
+            "the smallest larger part must be split"
         );
         assert_eq!((count_splits(engine, 5), parts(engine)), (0, [127, 0, 3, 0, 1, 0, 1, 0, 1]));
         assert_eq!((count_splits(engine, 4), parts(engine)), (0, [127, 0, 3, 0, 0, 0, 1, 0, 1]));

@@ -51,9 +51,13 @@ fn drain_all_empties_lists_and_stacks() {
         engine.platform().run_on(0);
         free(engine, pages[1], 0);
         engine.drain_all_pages();
-        let census = engine.check().expect("nothing is lost");
+        let census = engine.check().expect("the check must find no error");
         assert_eq!((census.cached, census.allocated), (0, 0));
-        assert_eq!(pages.map(|page| owner(engine, page)), [None, None], "both pageblocks are whole again");
+        assert_eq!(
+            pages.map(|page| owner(engine, page)),
+            [None, None],
+            "both pageblocks must be free and have no owner"
+        );
     });
 }
 
@@ -77,12 +81,12 @@ fn pages_of_owned_pageblocks_join_the_tail() {
         // Half of a pageblock without an owner.
         let whole = alloc(engine, MOVABLE, 9);
         assert_eq!(owner(engine, whole), None);
-        engine.split_page(Pfn::new(whole), Order::new(9)).expect("it is ours");
-        engine.free_contig_range(Pfn::new(whole)..Pfn::new(whole + 256)).expect("it is ours");
+        engine.split_page(Pfn::new(whole), Order::new(9)).expect("the test holds these pages");
+        engine.free_contig_range(Pfn::new(whole)..Pfn::new(whole + 256)).expect("the test holds these pages");
         engine.drain_all_pages();
         let halves = free_list(engine, zone(engine, ZoneKind::Normal), 8, MigrateType::Movable);
         assert_eq!(halves, [whole, block + 256]);
-        engine.free_contig_range(Pfn::new(whole + 256)..Pfn::new(whole + 512)).expect("it is ours");
+        engine.free_contig_range(Pfn::new(whole + 256)..Pfn::new(whole + 512)).expect("the test holds these pages");
     });
 }
 
@@ -93,10 +97,10 @@ fn claim_ends_ownership() {
         engine.drain_all_pages();
         engine.platform().run_on(1);
         exhaust(engine, Gfp::ATOMIC | Gfp::MEMALLOC, 0);
-        assert_eq!(type_at(engine, page), MigrateType::Unmovable, "the type that needs most of it takes it over");
+        assert_eq!(type_at(engine, page), MigrateType::Unmovable, "the claiming type must become the pageblock's type");
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
         free(engine, page, 0);
-        assert_eq!((waiting(engine), count(engine, 1)), (0, 1), "it does not go home any more");
+        assert_eq!((waiting(engine), count(engine, 1)), (0, 1), "the page must not be freed to its former owner");
     });
 }
 
@@ -110,7 +114,7 @@ fn isolation_collects_pages_from_stacks() {
         assert_eq!(stacked(engine, 0), 1);
         engine.alloc_contig_range(block..block.offset(PAGEBLOCK), Gfp::KERNEL).expect("all of it is free or cached");
         assert_eq!((waiting(engine), owner(engine, page)), (0, None));
-        engine.free_contig_range(block..block.offset(PAGEBLOCK)).expect("it is ours");
+        engine.free_contig_range(block..block.offset(PAGEBLOCK)).expect("the test holds these pages");
         assert_eq!(type_at(engine, page), MigrateType::Movable);
     });
 }
@@ -119,13 +123,13 @@ fn isolation_collects_pages_from_stacks() {
 fn broken_frame_is_withheld_from_its_owner() {
     scene(|engine| {
         let (page, block) = (alloc(engine, MOVABLE, 0), alloc(engine, MOVABLE, 4));
-        engine.poison(Pfn::new(block + 5)).expect("it is memory");
+        engine.poison(Pfn::new(block + 5)).expect("the frame must be online");
         engine.platform().run_on(1);
         free(engine, block, 4);
         free(engine, page, 0);
         engine.drain_all_pages();
         assert_eq!(engine.state(Pfn::new(block + 5)), Some(State::Withheld));
-        assert_eq!(engine.check().expect("nothing is lost").withheld, 1);
+        assert_eq!(engine.check().expect("the check must find no error").withheld, 1);
         // The pageblock can never be whole again, so it keeps its owner until its type changes or its CPU goes offline.
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block_of(page)]));
         engine.cpu_dead(CpuId(0));
@@ -144,7 +148,7 @@ fn push_to_an_offline_cpu_frees_to_the_zone() {
         engine.damage().set_owner(Pfn::new(two), Some(CpuId(0)));
         free(engine, two, 0);
         assert_eq!((waiting(engine), count(engine, 1)), (0, 0));
-        assert_eq!(owner(engine, two), None, "the last page made the pageblock whole");
+        assert_eq!(owner(engine, two), None, "the pageblock is free, so it must have no owner");
     });
 }
 
@@ -157,7 +161,10 @@ fn exhausted_request_collects_pages_from_all_stacks() {
         free(engine, pages[1], 0);
         assert_eq!([stacked(engine, 0), stacked(engine, 1)], [1, 1]);
         let found = exhaust(engine, MOVABLE | Gfp::MEMALLOC, 0);
-        assert!(pages.iter().all(|&page| found.contains(&Pfn::new(page))), "on its own stack and on another's");
+        assert!(
+            pages.iter().all(|&page| found.contains(&Pfn::new(page))),
+            "the request must find the pages on all stacks"
+        );
     });
 }
 
@@ -185,7 +192,7 @@ fn list_and_stack_stay_below_twice_the_limit() {
             }
             engine.platform().run_on(0);
             held.extend((0..2 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)));
-            free(engine, held.pop().expect("it holds many"), 0);
+            free(engine, held.pop().expect("the test must hold pages"), 0);
             assert!(waiting(engine) < 2 * high(engine));
         }
     });
@@ -214,7 +221,7 @@ struct NotYet;
 
 impl Hooks for NotYet {
     fn out_of_memory(&self, _: &dyn FreePages, _: &Request) -> OutOfMemory {
-        panic!("pages were on their way home")
+        panic!("the OOM killer was called while pages waited for their owner")
     }
 
     fn relax(&self) -> Patience {
@@ -328,7 +335,7 @@ fn large_parts_return_to_owners_without_whole_pageblocks() {
         one_each(engine);
         engine.platform().run_on(0);
         let part = alloc(engine, MOVABLE, LARGE);
-        assert_eq!(owner(engine, part), Some(0), "it is cut from what the CPU has");
+        assert_eq!(owner(engine, part), Some(0), "the block must be split from the CPU's pageblock");
         leave_whole(engine, 0);
         engine.platform().run_on(1);
         free(engine, part, LARGE);

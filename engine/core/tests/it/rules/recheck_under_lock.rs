@@ -98,22 +98,26 @@ fn concurrent_reserve_does_not_exceed_the_cap() {
     engine.set_up_watermarks(MinFree::Pages(40_000));
     let zone = engine.zone(NodeId(0), ZoneKind::Normal);
     while zone.free_pages() > zone.watermarks().low {
-        engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::MAX).expect("memory is left");
+        engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::MAX).expect("enough memory must be free");
     }
     ONCE_SERVED.set(Some(Box::new(|| {
         // These are whole blocks, none of which contains the block that was allocated for the first caller.
         engine.platform().cpu.set(1);
         while zone.reserved_highatomic() < CAP {
-            engine.alloc_pages(Gfp::ATOMIC, Order::MAX).expect("the min mark is far");
+            engine.alloc_pages(Gfp::ATOMIC, Order::MAX).expect("the zone must be far above the min watermark");
         }
         engine.platform().cpu.set(0);
     })));
     assert_eq!(zone.reserved_highatomic(), 0);
-    let block = engine.alloc_pages(Gfp::ATOMIC, Order::new(2)).expect("the min mark is far");
-    assert!(ONCE_SERVED.take().is_none() && BEFORE_LOCK.take().is_none(), "the others came between");
-    assert_eq!(zone.reserved_highatomic(), 3 * u64::from(Order::MAX.pages()), "what the others reserved");
+    let block = engine.alloc_pages(Gfp::ATOMIC, Order::new(2)).expect("the zone must be far above the min watermark");
+    assert!(ONCE_SERVED.take().is_none() && BEFORE_LOCK.take().is_none(), "both hooks must have run");
+    assert_eq!(
+        zone.reserved_highatomic(),
+        3 * u64::from(Order::MAX.pages()),
+        "only the concurrent requests may have reserved"
+    );
     assert!(engine.map().pageblock(block).migratetype().is_mergeable());
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
 }
 
 /// A page that another caller frees after the range was checked is reported. Every other page of the range is freed.
@@ -122,14 +126,21 @@ fn page_freed_concurrently_is_reported_from_the_range() {
     for contig in [ContigPolicy::OneByOne, ContigPolicy::Batched] {
         let engine = machine(Policy { contig, pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, 1 << 12);
         let order = Order::new(3);
-        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is plenty");
-        engine.split_page(block, order).expect("it is ours");
+        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("enough memory must be free");
+        engine.split_page(block, order).expect("the test holds these pages");
         // The fourth page has an additional reference, which ends the run that can be claimed at once.
-        engine.get_page(block.offset(3)).expect("it is ours");
+        engine.get_page(block.offset(3)).expect("the test holds these pages");
         let stolen = block.offset(5);
-        BEFORE_LOCK.set(Some(Box::new(move || engine.free_pages(stolen, Order::ZERO).expect("it is allocated"))));
-        let error = engine.free_contig_range(block..block.offset(8)).expect_err("a page was taken away");
+        BEFORE_LOCK
+            .set(Some(Box::new(move || engine.free_pages(stolen, Order::ZERO).expect("the pages must be allocated"))));
+        let error = engine
+            .free_contig_range(block..block.offset(8))
+            .expect_err("a page of the range is not allocated, so the free must fail");
         assert!(matches!(error, FreeError::NotAllocated { pfn, .. } if pfn == stolen), "{contig:?}: {error}");
-        assert_eq!(engine.check().expect("nothing is lost").allocated, 1, "{contig:?}: what others refer to");
+        assert_eq!(
+            engine.check().expect("the check must find no error").allocated,
+            1,
+            "{contig:?}: what others refer to"
+        );
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn with_cache(
         cache.fill(engine);
         engine.platform().answer_with(&cache);
         scene(engine, &cache);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
         assert_eq!(engine.platform().events.counts().broken_promises, 0);
     });
 }
@@ -131,7 +131,9 @@ fn each_node_reclaims_once_per_priority() {
     ];
     for (gfp, nodes) in [(Gfp::KERNEL, vec![0, 1]), (Gfp::KERNEL | Gfp::THISNODE, vec![0])] {
         with_cache(&config, &memory, 0, |engine, cache| {
-            engine.alloc_pages(gfp | Gfp::NORETRY, Order::ZERO).expect_err("nothing can be dropped");
+            engine
+                .alloc_pages(gfp | Gfp::NORETRY, Order::ZERO)
+                .expect_err("no page can be reclaimed, so the request must fail");
             let asked: Vec<u8> = cache.asked.take().iter().map(|wanted| wanted.node.0).collect();
             assert_eq!(asked, nodes.repeat(13), "{gfp:?}");
         });
@@ -143,9 +145,14 @@ fn each_node_reclaims_once_per_priority() {
 fn compactable_zone_is_not_reclaimed() {
     with_cache(&bare(), &small(), 32, |engine, cache| {
         cache.drop_where(engine, |page| page.raw().is_multiple_of(2));
-        engine.alloc_pages(Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL, Order::new(9)).expect_err("nothing moves");
+        engine
+            .alloc_pages(Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL, Order::new(9))
+            .expect_err("no page can be moved, so the request must fail");
         assert_eq!(cache.priorities(), [0; 0]);
-        assert!(engine.platform().events.counts().allocstall_movable > 0, "it was about to");
+        assert!(
+            engine.platform().events.counts().allocstall_movable > 0,
+            "the request must have reached direct reclaim"
+        );
     });
 }
 
@@ -156,12 +163,12 @@ fn large_block_reclaim_stops_at_compaction_room() {
         let zone = zone(engine, ZoneKind::Normal);
         // The pages are dropped in an order that leaves no two of them adjacent.
         cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
-        engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect_err("nothing moves");
+        engine.alloc_pages(Gfp::TRANSHUGE, Order::new(9)).expect_err("no page can be moved, so the request must fail");
         let priorities = cache.priorities();
-        assert_eq!(priorities, vec![12; priorities.len()], "urgency does not grow");
+        assert_eq!(priorities, vec![12; priorities.len()], "the priority must stay at 12");
         let room = zone.watermarks().low + 1024;
         assert!(zone.free_pages() > room, "{} pages are free", zone.free_pages());
-        assert!(zone.free_pages() <= room + 32, "and no more than needed");
+        assert!(zone.free_pages() <= room + 32, "reclaim must stop just above the room for compaction");
     });
 }
 
@@ -172,15 +179,23 @@ fn small_blocks_reclaim_repeatedly_only_at_high_urgency() {
     for order in [1, 2, 3] {
         with_cache(&bare(), &small(), 1, |engine, cache| {
             cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
-            engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(order)).expect_err("nothing moves");
+            engine
+                .alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(order))
+                .expect_err("no page can be moved, so the request must fail");
             // Compaction has room when the free pages exceed the min watermark by twice the block.
             let room = 64 + 2 * (1 << order) + 1;
             assert_eq!(cache.priorities(), [vec![12, 11, 10], vec![9; room - 3]].concat(), "order {order}");
         });
     }
     with_cache(&bare(), &small(), 1, |engine, cache| {
-        engine.alloc_pages(Gfp::NOIO | Gfp::NORETRY, Order::new(2)).expect_err("it is below the min mark");
-        assert_eq!(cache.priorities(), (0..=12).rev().collect::<Vec<u8>>(), "who may not compact gains nothing");
+        engine
+            .alloc_pages(Gfp::NOIO | Gfp::NORETRY, Order::new(2))
+            .expect_err("the zone is below the min watermark, so the request must fail");
+        assert_eq!(
+            cache.priorities(),
+            (0..=12).rev().collect::<Vec<u8>>(),
+            "a request that may not compact must reclaim with every priority"
+        );
     });
 }
 
@@ -192,7 +207,7 @@ fn nofail_request_takes_the_last_page() {
             cache.last_resort.set(cache.pages.borrow_mut().pop());
             let served = engine.alloc_pages(gfp, Order::ZERO).is_ok();
             assert_eq!(served, is_served, "{gfp:?}: one free page is below the min mark");
-            assert_eq!(cache.last_resort.get(), None, "something was ended");
+            assert_eq!(cache.last_resort.get(), None, "the OOM killer must not be called");
         });
     }
 }
@@ -218,17 +233,19 @@ fn referenced_blocks_are_not_reclaimed() {
         let order = Order::new(2);
         for (gfp, refs, behind) in [(QUIET, 1, 4), (QUIET, 2, 3), (QUIET | Gfp::COMP, 2, 0), (QUIET | Gfp::COMP, 1, 4)]
         {
-            let block = engine.alloc_pages(gfp, order).expect("memory is plenty");
-            (1..refs).for_each(|_| engine.get_page(block).expect("it is allocated"));
+            let block = engine.alloc_pages(gfp, order).expect("enough memory must be free");
+            (1..refs).for_each(|_| engine.get_page(block).expect("the pages must be allocated"));
             sharing.blocks.borrow_mut().push((block, order, behind));
         }
         exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
         engine.platform().answer_with(&sharing);
-        engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::ZERO).expect_err("it is below the min mark");
+        engine
+            .alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::ZERO)
+            .expect_err("the zone is below the min watermark, so the request must fail");
         let counts = engine.platform().events.counts();
         assert_eq!((counts.pgsteal_direct, counts.pgscan_direct, counts.broken_promises), (11, 11, 0));
         assert_eq!(zone(engine, ZoneKind::Normal).free_pages(), 11);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -260,7 +277,7 @@ fn retry_requires_enough_reclaimable_pages() {
     with_machine(&bare(), &small(), MinFree::Pages(64), |engine| {
         *trickle.pages.borrow_mut() = exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
         engine.platform().answer_with(&trickle);
-        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("thirteen pages are not enough");
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("thirteen pages are too few, so the request must fail");
         let counts = engine.platform().events.counts();
         assert_eq!((counts.pgsteal_direct, counts.allocstall_normal, trickle.ended.get()), (13, 1, 1));
     });

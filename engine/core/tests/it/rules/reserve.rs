@@ -38,7 +38,7 @@ fn counts_of(engine: &Engine<'_, '_>, run: impl FnOnce()) -> Counts {
 }
 
 fn atomic(engine: &Engine<'_, '_>, order: u8) -> Pfn {
-    engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, Order::new(order)).expect("the reserve is there for this")
+    engine.alloc_pages(Gfp::ATOMIC | Gfp::COMP, Order::new(order)).expect("the reserve must serve this request")
 }
 
 /// Makes 3000 requests of an order in the scene. Returns the number of reserved pages at the end, and the counts.
@@ -48,7 +48,7 @@ fn of_3000(highatomic: HighAtomicPolicy, order: u8) -> (u64, Counts) {
         let counts = counts_of(engine, || requests(engine, order, 3000));
         found = Some((reserved(engine), counts));
     });
-    found.expect("the scene was played")
+    found.expect("the scene must have run")
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn reuse_first_reserve_grows_by_pages_on_movable_lists() {
     let (pages, counts) = of_3000(HighAtomicPolicy::ReuseFirst, 1);
     assert_eq!(pages, CAP);
     assert!(counts.highatomic_from_reserve > 1000, "{counts:?}");
-    assert!(counts.reserves <= counts.highatomic_from_ordinary, "what a list serves reserves nothing");
+    assert!(counts.reserves <= counts.highatomic_from_ordinary, "a request that a list serves must not reserve");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn only_reuse_first_uses_the_reserve_above_low() {
             let counts = counts_of(engine, || assert!(engine.alloc_pages(Gfp::ATOMIC, Order::new(1)).is_ok()));
             let expected = u64::from(rival == HighAtomicPolicy::ReuseFirst);
             assert_eq!(counts.highatomic_from_reserve, expected, "{rival:?}");
-            assert_eq!(counts.reserves, 0, "{rival:?}: above the low watermark nothing is reserved");
+            assert_eq!(counts.reserves, 0, "{rival:?}: no block may be reserved above the low watermark");
         });
     }
 }
@@ -133,7 +133,8 @@ fn reuse_first_uses_a_filled_list_without_a_refill() {
         let counts = counts_of(engine, || _ = atomic(engine, 1));
         assert_eq!((counts.pcp_refills, counts.highatomic_from_reserve), (0, 1));
         // A request that can wait refills the list.
-        let counts = counts_of(engine, || _ = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is left"));
+        let counts =
+            counts_of(engine, || _ = engine.alloc_pages(Gfp::KERNEL, order).expect("enough memory must be free"));
         assert_eq!(counts.pcp_refills, 1);
         let counts = counts_of(engine, || _ = atomic(engine, 1));
         assert_eq!((counts.pcp_refills, counts.highatomic_from_list), (0, 1));
@@ -185,7 +186,7 @@ fn give_back_keeps_recently_used_blocks() {
         let burst: Vec<_> = (0..CAP >> 4).map(|_| atomic(engine, 4)).collect();
         assert_eq!(zone(engine, ZoneKind::Normal).free_highatomic(), 0);
         burst.into_iter().for_each(|pfn| free(engine, pfn.raw(), 4));
-        assert_eq!(after_ticks(engine, 2), [2560, 1024], "it is idle from the next look on");
+        assert_eq!(after_ticks(engine, 2), [2560, 1024], "a block counts as idle from the next tick on");
     });
 }
 
@@ -221,14 +222,22 @@ fn unreserved_block_takes_the_requested_type() {
     for (gfp, migratetype) in askers {
         short_under(Policy::LINUX_6_12, |engine| {
             // An unmovable page makes the pageblock Unmovable before it is reserved.
-            let page = engine.alloc_pages(Gfp::KERNEL, Order::new(4)).expect("memory is left");
+            let page = engine.alloc_pages(Gfp::KERNEL, Order::new(4)).expect("enough memory must be free");
             assert_eq!(type_at(engine, page.raw()), MigrateType::Unmovable);
             let burst = atomic(engine, 4);
             assert_eq!(type_at(engine, burst.raw()), MigrateType::HighAtomic);
-            assert_eq!(burst.align_down(Order::new(9)), page.align_down(Order::new(9)), "it is the same block");
+            assert_eq!(
+                burst.align_down(Order::new(9)),
+                page.align_down(Order::new(9)),
+                "both pages must be in the same pageblock"
+            );
             take_all_but_the_reserve(engine);
-            let served = engine.alloc_pages(gfp, Order::ZERO).expect("the reserve is there");
-            assert_eq!(type_at(engine, served.raw()), migratetype, "the requester's type, not the one before");
+            let served = engine.alloc_pages(gfp, Order::ZERO).expect("the reserve must serve this request");
+            assert_eq!(
+                type_at(engine, served.raw()),
+                migratetype,
+                "the pageblock must get the requester's type, not its previous type"
+            );
             assert_eq!(served.align_down(Order::new(9)), page.align_down(Order::new(9)));
             assert_eq!(reserved(engine), 0);
         });
@@ -241,10 +250,11 @@ fn unreserved_block_stays_unmovable_by_policy() {
     for (reserve, migratetype) in [(ReservePolicy::LINUX, MigrateType::Movable), (unmovable, MigrateType::Unmovable)] {
         short_under(Policy { reserve, ..Policy::LINUX_6_12 }, |engine| {
             // More than half of the block is allocated, so no other request can claim it.
-            engine.alloc_pages(Gfp::KERNEL, Order::new(8)).expect("memory is left");
+            engine.alloc_pages(Gfp::KERNEL, Order::new(8)).expect("enough memory must be free");
             atomic(engine, 4);
             take_all_but_the_reserve(engine);
-            let served = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("the reserve is there");
+            let served =
+                engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("the reserve must serve this request");
             assert_eq!((type_at(engine, served.raw()), reserved(engine)), (migratetype, 0));
         });
     }
@@ -275,9 +285,9 @@ fn open_list_lends_whole_blocks_to_movable_requests() {
     });
     whole_blocks_in_reserve_only(open, |engine| {
         let part = engine.alloc_pages(Gfp::TRANSHUGE_LIGHT, Order::new(8));
-        assert!(part.is_err(), "parts of pageblocks are not to be had");
+        assert!(part.is_err(), "parts of pageblocks must not be lent");
         let unmovable = engine.alloc_pages(Gfp::TRANSHUGE_LIGHT.difference(Gfp::MOVABLE), order);
-        assert!(unmovable.is_err(), "only movable ones");
+        assert!(unmovable.is_err(), "only movable requests may borrow");
         let pfn = engine.alloc_pages(Gfp::TRANSHUGE_LIGHT, order).expect("a reserved block is free");
         assert_eq!((type_at(engine, pfn.raw()), reserved(engine)), (MigrateType::HighAtomic, CAP), "still reserved");
         free(engine, pfn.raw(), 9);
@@ -312,7 +322,7 @@ fn reserve_counters_stay_exact_under_every_policy() {
             with_machine(&config, &memory, MinFree::Pages(4096), |engine| {
                 // Permanent allocations leave few pages above the low watermark.
                 while zone(engine, ZoneKind::Normal).free_pages() > 5000 {
-                    engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is left");
+                    engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("enough memory must be free");
                 }
                 wander(engine, Rng::with_seed(seed));
             });
@@ -345,5 +355,5 @@ fn wander(engine: &Engine<'_, '_>, mut rng: Rng) {
         }
     }
     engine.check().expect("the reserve is counted");
-    assert!(grown > 0, "the walk never met the reserve");
+    assert!(grown > 0, "the random walk never used the reserve");
 }

@@ -29,11 +29,11 @@ fn with_single_pages<'h>(act: impl FnOnce(&Engine<'_, 'h>)) {
     with_machine(&bare(), &[range(ZoneKind::Normal, 0, 0, 1 << 12)], MinFree::Pages(64), |engine| {
         for page in exhaust(engine, QUIET | Gfp::MEMALLOC, 0) {
             if page.raw().is_multiple_of(2) {
-                engine.free_pages(page, Order::ZERO).expect("it is allocated");
+                engine.free_pages(page, Order::ZERO).expect("the pages must be allocated");
             }
         }
         act(engine);
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -45,7 +45,7 @@ fn tried(gfp: Gfp, order: u8, task: Task) -> String {
         engine.platform().answer_with(&stubborn);
         engine.platform().run_as(task);
         engine.platform().events.take();
-        engine.alloc_pages(gfp, Order::new(order)).expect_err("there are single pages only");
+        engine.alloc_pages(gfp, Order::new(order)).expect_err("only single pages are free, so the request must fail");
         for event in engine.platform().events.take() {
             match event {
                 Event::CompactStall { .. } => letters.push('C'),

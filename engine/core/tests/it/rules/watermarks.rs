@@ -99,7 +99,7 @@ fn request_leaves_the_lowmem_reserve_of_each_zone() {
         }
         exhaust(engine, Gfp::NOWAIT | Gfp::DMA, 0);
         let dma = zone(engine, ZoneKind::Dma);
-        assert_eq!(dma.free_pages(), dma.watermarks().min, "a DMA request may take what was kept for it");
+        assert_eq!(dma.free_pages(), dma.watermarks().min, "a DMA request may use the lowmem reserve of its zone");
     });
 }
 
@@ -123,7 +123,7 @@ fn level_of(gfp: Gfp, task: Task) -> u64 {
 fn reserve_depth_follows_flags_and_task() {
     let nobody = Task::default();
     assert_eq!(level_of(Gfp::KERNEL, nobody), 1000);
-    assert_eq!(level_of(Gfp::NOWAIT, nobody), 1000, "not waiting alone opens nothing");
+    assert_eq!(level_of(Gfp::NOWAIT, nobody), 1000, "NOWAIT without HIGH must not use a reserve");
     assert_eq!(level_of(Gfp::KERNEL | Gfp::HIGH, nobody), 500);
     assert_eq!(level_of(Gfp::ATOMIC, nobody), 375);
     assert_eq!(level_of(Gfp::ATOMIC | Gfp::NOMEMALLOC, nobody), 500);
@@ -153,7 +153,7 @@ fn large_block_counts_as_wholly_allocated() {
     with_machine(&bare(), &memory, MinFree::Pages(64), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
         while zone.free_pages() > 64 + 512 {
-            engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).expect("there is memory");
+            engine.alloc_pages(Gfp::NOWAIT, Order::ZERO).expect("enough memory must be free");
         }
         for (mark, has_room) in [(64, true), (65, false)] {
             let is_ok = zone.watermark_ok(Order::new(9), mark, ZoneKind::Normal, AllocFlags::empty());
@@ -172,7 +172,7 @@ fn below_high_flag_follows_the_free_pages() {
         for pfn in held {
             engine.free_pages(pfn, Order::ZERO).expect("the page is allocated");
         }
-        assert!(!zone.has(ZoneFlag::BelowHigh), "drains bring the zone above the mark, and notice");
+        assert!(!zone.has(ZoneFlag::BelowHigh), "the drains must clear the flag when the zone is above the watermark");
     });
 }
 
@@ -197,13 +197,13 @@ fn mixing_types_boosts_watermarks_and_wakes_kswapd_once() {
         // Fills the zone with movable pages until no whole pageblock is free, so that an unmovable request has to mix
         // types.
         while zone.free_pages() > 700 {
-            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("enough memory must be free");
         }
         while zone.inspect(|areas| areas.area(Order::new(9)).nr_free()) > 0 {
-            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("enough memory must be free");
         }
         assert_eq!((zone.boost(), waker.0.get()), (0, 0));
-        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("there is memory");
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
         assert_eq!(zone.boost(), 512, "one pageblock, the least that the boost may be capped at");
         assert_eq!(waker.0.get(), 1);
         assert!(!zone.has(ZoneFlag::BoostedWatermark));

@@ -21,11 +21,11 @@ fn come_and_go(slab: &Slab<'_, '_, '_>, cpu: u16) {
     for round in 0..ROUNDS as usize {
         let (size, name) = CACHES[round % CACHES.len()];
         let config = CacheConfig::new(name, size).with_flags(CHECKS[round % CHECKS.len()]);
-        let cache = slab.create(&config).expect("there is room");
-        let object = cache.alloc(Gfp::KERNEL).expect("there is memory");
+        let cache = slab.create(&config).expect("the cache can be created");
+        let object = cache.alloc(Gfp::KERNEL).expect("enough memory must be free");
         // SAFETY: the object was allocated above and is not used any more.
-        unsafe { cache.free(object) }.expect("it is an object");
-        assert!(cache.destroy().is_ok(), "{name} has no object, whatever else gives back its slabs");
+        unsafe { cache.free(object) }.expect("the pointer must be an object in use");
+        assert!(cache.destroy().is_ok(), "{name} has no objects, so it can be destroyed");
     }
 }
 
@@ -34,11 +34,11 @@ fn walk(slab: &Slab<'_, '_, '_>) {
         let name = cache.name.as_str();
         assert!(usage.active <= usage.objects);
         if !name.starts_with("kmalloc") && !name.starts_with("sheaf") {
-            assert_eq!(name.parse(), Ok(cache.layout.object_size), "a cache is all there, or not at all");
+            assert_eq!(name.parse(), Ok(cache.layout.object_size), "a walk must not show an incomplete cache");
         }
     });
     slab.shrink();
-    assert_eq!(slab.validate(), 0, "nobody damages anything");
+    assert_eq!(slab.validate(), 0, "no object may be damaged");
     slab.cpu_dead(CpuId(CPUS - 1));
     slab.cpu_online(CpuId(CPUS - 1));
 }
@@ -59,7 +59,7 @@ fn walks_during_cache_creation_see_whole_caches() {
                 let makers: Vec<_> = (0..2).map(|cpu| scope.spawn(move || come_and_go(slab, cpu))).collect();
                 let ends: Vec<_> = makers.into_iter().map(thread::ScopedJoinHandle::join).collect();
                 is_over.store(true, Relaxed);
-                walker.join().expect("walks see what is there");
+                walker.join().expect("the walking thread must not panic");
                 ends.into_iter().for_each(|end| end.expect("caches end"));
             });
             judge_empty(slab, 0);
@@ -76,7 +76,7 @@ fn usage_callback_may_destroy_and_create_caches() {
             names.push(cache.name);
             if let Some(goes) = goes.take_if(|_| cache.name.as_str() == "goes") {
                 assert!(goes.destroy().is_ok());
-                slab.create(&CacheConfig::new("comes", 64)).expect("there is room");
+                slab.create(&CacheConfig::new("comes", 64)).expect("the cache can be created");
                 slab.shrink();
             }
         });

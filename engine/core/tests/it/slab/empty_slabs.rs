@@ -18,7 +18,7 @@ const SLABS: usize = 300;
 fn expect_few(free_all: fn(&Cache<'_, '_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
-            let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("the cache can be created");
             let layout = cache.info().layout;
             let mut objects: Vec<_> = (0..SLABS * usize::from(layout.objects)).map(|_| alloc(&cache, 0)).collect();
             assert_eq!(cache.slabs(), SLABS as u64);
@@ -37,13 +37,13 @@ fn expect_few(free_all: fn(&Cache<'_, '_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
 
 fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {
     run_on(cpu);
-    cache.alloc(Gfp::KERNEL).expect("there is memory")
+    cache.alloc(Gfp::KERNEL).expect("enough memory must be free")
 }
 
 fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
     run_on(cpu);
     // SAFETY: the tests pass allocated objects of this cache that they do not use any more.
-    objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("it is an object"));
+    objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("the pointer must be an object in use"));
 }
 
 #[test]
@@ -105,12 +105,12 @@ fn remotely_queued_slabs_emptied_by_the_owner_are_freed() {
 fn owner_keeps_its_limit_of_empty_slabs() {
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
-            let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("the cache can be created");
             let objects: Vec<_> = (0..SLABS).map(|_| alloc(&cache, 0)).collect();
             free(&cache, 0, objects);
             judge(slab, 0);
             let kept = 1 + u64::from(cache.info().limits.cpu_free);
-            assert_eq!(cache.slabs(), kept, "the one it allocates from, and so many more, under {:?}", policy.slab);
+            assert_eq!(cache.slabs(), kept, "the current slab and the limit of empty slabs, under {:?}", policy.slab);
             judge_empty(slab, 0);
         });
     }
@@ -124,7 +124,7 @@ const PLENTY: u32 = 96 << 10;
 fn left_by_strides(policy: Policy, size: u32) -> u64 {
     const STRIDE: usize = 64;
     with_meddler(policy, PLENTY, (Meddling::Nothing, 0), |slab| {
-        let cache = slab.create(&CacheConfig::new("strides", size)).expect("there is room");
+        let cache = slab.create(&CacheConfig::new("strides", size)).expect("the cache can be created");
         let objects: Vec<_> = (0..(300 << 20) / size).map(|_| alloc(&cache, 0)).collect();
         let strides = (0..STRIDE).flat_map(|first| objects.iter().skip(first).step_by(STRIDE));
         free(&cache, 0, strides.copied());
@@ -145,13 +145,13 @@ fn sheaves_of_large_objects_pin_few_slabs() {
     }
     let mut unbounded = Policy::FREEHOLD;
     unbounded.numbers.slab_pinned = None;
-    assert!(left_by_strides(unbounded, 4096) > 100 << 20, "each object keeps a slab where nothing bounds them");
+    assert!(left_by_strides(unbounded, 4096) > 100 << 20, "without a bound, each object must keep its slab");
 }
 
 /// Allocates `count` objects of a cache, and frees them. Returns the numbers of slabs before and after the frees.
 fn fill_and_empty(count: usize) -> (u64, u64) {
     with_world(Policy::FREEHOLD, |slab| {
-        let cache = slab.create(&CacheConfig::new("emptied", 64)).expect("there is room");
+        let cache = slab.create(&CacheConfig::new("emptied", 64)).expect("the cache can be created");
         let objects: Vec<_> = (0..count).map(|_| alloc(&cache, 0)).collect();
         let had = cache.slabs();
         free(&cache, 0, objects);

@@ -13,7 +13,7 @@ use crate::slab::scenario::{NOWAIT, tell};
 use crate::slab::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, policy, with_world};
 
 fn free_page(slab: &Slab<'_, '_, '_>, page: Pfn) {
-    pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours");
+    pages_of(slab).free_pages(page, Order::ZERO).expect("the test holds these pages");
 }
 
 /// Allocates all pages except `left`, plays the scenario, and frees the pages. Returns the number of failed requests.
@@ -30,7 +30,7 @@ fn tell_with(slab: &Slab<'_, '_, '_>, size: u32, left: usize) -> u32 {
 }
 
 fn count_allocated(slab: &Slab<'_, '_, '_>) -> u64 {
-    pages_of(slab).check().expect("no page is lost").allocated
+    pages_of(slab).check().expect("the check must find no error").allocated
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn every_page_request_may_fail() {
         for size in SIZES {
             let failures = (0..).map(|left| with_world(policy, |slab| tell_with(slab, size, left)));
             let too_small = failures.take_while(|&count| count > 0).count();
-            assert!(too_small >= 3, "only {too_small} worlds were too small under {:?}", policy.slab);
+            assert!(too_small >= 3, "allocations failed in only {too_small} worlds under {:?}", policy.slab);
         }
     }
 }
@@ -49,21 +49,21 @@ fn every_page_request_may_fail() {
 fn prefetch_does_not_use_the_reserve() {
     for objects in [SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap] {
         with_world(policy(objects, 0), |slab| {
-            let cache = slab.create(&CacheConfig::new("reserve", 1344)).expect("there is room");
-            let first = cache.alloc(Gfp::KERNEL).expect("there is memory");
+            let cache = slab.create(&CacheConfig::new("reserve", 1344)).expect("the cache can be created");
+            let first = cache.alloc(Gfp::KERNEL).expect("enough memory must be free");
             slab.shrink();
             let pages: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(NOWAIT, Order::ZERO).ok()).collect();
             let before = count_allocated(slab);
             let others: Vec<_> = iter::from_fn(|| cache.alloc(Gfp::ATOMIC).ok()).take(2).collect();
             assert_eq!(count_allocated(slab), before, "the slab of the first has room for both");
-            let more = cache.alloc(Gfp::ATOMIC).expect("the reserve is for this");
+            let more = cache.alloc(Gfp::ATOMIC).expect("the reserve must serve this request");
             assert_eq!(count_allocated(slab), before + 1);
             for object in others.into_iter().chain([first, more]) {
                 // SAFETY: the object was allocated above and is not used any more.
-                unsafe { cache.free(object) }.expect("it is an object");
+                unsafe { cache.free(object) }.expect("the pointer must be an object in use");
             }
             pages.into_iter().for_each(|page| free_page(slab, page));
-            cache.destroy().expect("nothing is in use");
+            cache.destroy().expect("the cache has no objects, so it can be destroyed");
             judge_empty(slab, 0);
         });
     }
@@ -77,7 +77,9 @@ fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
     let taken: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
     assert!(taken.len() > PAGES as usize / 2);
     let (kept, freed) = taken.into_iter().partition::<Vec<_>, _>(|page| page.raw() % APART == 0);
-    freed.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));
+    freed
+        .into_iter()
+        .for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("the test holds these pages"));
     kept
 }
 
@@ -86,7 +88,7 @@ fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
 fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
     let mut object_model = ObjectModel::default();
     while let Ok(object) = slab.kmalloc(size, Gfp::KERNEL) {
-        assert!(slab.ksize(object).expect("it is an object") >= size);
+        assert!(slab.ksize(object).expect("the pointer must be an object in use") >= size);
         object_model.take(object, size);
     }
     let order = Order::new(u8::from(size > 4096));
@@ -101,10 +103,10 @@ fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
             let grown = unsafe { slab.krealloc(object, size + 1, Gfp::KERNEL) };
             // SAFETY: the object is the one that `krealloc` returned, or the original one if it failed, and is not used
             // any more.
-            unsafe { slab.kfree(grown.unwrap_or(object)) }.expect("it is an object");
+            unsafe { slab.kfree(grown.unwrap_or(object)) }.expect("the pointer must be an object in use");
         } else {
             // SAFETY: the object was allocated above and is not used any more.
-            unsafe { slab.kfree(object) }.expect("it is an object");
+            unsafe { slab.kfree(object) }.expect("the pointer must be an object in use");
         }
     }
 }
@@ -119,13 +121,14 @@ fn fail_without_slab_prefers_failure_to_whole_pages() {
         let others = fragment(slab);
         slab.fail_without_slab();
         let mut objects: Vec<_> = iter::from_fn(|| slab.kmalloc(1000, NOWAIT).ok()).collect();
-        assert!(objects.iter().all(|&object| slab.ksize(object) == Ok(1024)), "each is in a slab");
+        assert!(objects.iter().all(|&object| slab.ksize(object) == Ok(1024)), "each object must be in a slab");
         slab.take_pages_without_slab();
-        let block = slab.kmalloc(1000, NOWAIT).expect("there are pages, if none in blocks as large as a slab");
+        let block =
+            slab.kmalloc(1000, NOWAIT).expect("single pages must suffice, although no block for a slab is free");
         assert_eq!(slab.ksize(block), Ok(4096));
         objects.push(block);
         // SAFETY: the objects were allocated above and are not used any more.
-        objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
+        objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("the test holds this object"));
         judge_empty(slab, others.len() as u64);
     });
 }

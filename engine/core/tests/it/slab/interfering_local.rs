@@ -93,12 +93,14 @@ impl<'l> Meddler<'l> {
     fn pop_with(&self, slots: Slots<'_>, pop: impl FnOnce() -> Option<SlotValue>) -> Option<SlotValue> {
         self.perhaps_move();
         let cache = slots.first().addr();
-        if let Some((_, taken)) = self.again.lock().expect("nobody panics here").take_if(|again| again.0 == cache) {
+        if let Some((_, taken)) =
+            self.again.lock().expect("no thread panicked while it held the lock").take_if(|again| again.0 == cache)
+        {
             return Some(taken);
         }
         let taken = pop()?;
         if self.is_due(Meddling::PopsTwice) {
-            *self.again.lock().expect("nobody panics here") = Some((cache, taken));
+            *self.again.lock().expect("no thread panicked while it held the lock") = Some((cache, taken));
         }
         Some(taken)
     }

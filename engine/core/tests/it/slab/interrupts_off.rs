@@ -44,7 +44,7 @@ struct Off<'a> {
 impl Drop for Off<'_> {
     fn drop(&mut self) {
         if !self.were_off {
-            let cpu = OFF.take().expect("they are off");
+            let cpu = OFF.take().expect("interrupts must be off");
             // SAFETY: `enter` took this lock in this thread for this CPU, and it is released once.
             unsafe { self.fake.locks[cpu.index()].unlock(Rank::Section) }
         }
@@ -79,7 +79,7 @@ unsafe impl<'f> Sections for &'f Fake {
     }
 
     fn fence(&self, cpu: CpuId) -> FenceOutcome {
-        assert_eq!(OFF.get(), None, "who waits for another CPU in a section would never be answered");
+        assert_eq!(OFF.get(), None, "a fence in a section with interrupts off would never be answered");
         self.locks[cpu.index()].lock(Rank::Section);
         self.calls.fetch_add(1, Relaxed);
         // SAFETY: this thread holds the lock, which it took above.
@@ -100,9 +100,9 @@ type Cache<'s, 'n, 'm, 'f> = KmemCache<'s, 'n, 'm, Threads<NoProbe>, &'f Fake>;
 fn free(cache: &Cache<'_, '_, '_, '_>, FilledObject(object, tag): FilledObject) {
     // SAFETY: the holder of the value owns the object, and the thread that allocated it initialised all its bytes.
     let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), cache.info().layout.object_size as usize) };
-    assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
+    assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was allocated twice");
     // SAFETY: the holder of the value owns the object and does not use it after this call.
-    unsafe { cache.free(object) }.expect("it is an object");
+    unsafe { cache.free(object) }.expect("the pointer must be an object in use");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn threads_lose_no_object_with_interrupts_off() {
         run_on(0);
         with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, &fake, 7, |slab| {
             for size in SIZES {
-                let cache = slab.create(&CacheConfig::new("guarded", size)).expect("there is room");
+                let cache = slab.create(&CacheConfig::new("guarded", size)).expect("the cache can be created");
                 let passed = Mutex::new(Vec::new());
                 thread::scope(|scope| {
                     for number in 0..THREADS {
@@ -123,10 +123,11 @@ fn threads_lose_no_object_with_interrupts_off() {
                             run_on(number as u16 % CPUS);
                             let mut rng = fastrand::Rng::with_seed(number as u64);
                             for round in 0..ROUNDS {
-                                let (object, tag) = (cache.alloc(Gfp::KERNEL).expect("there is memory"), rng.u8(..));
+                                let (object, tag) =
+                                    (cache.alloc(Gfp::KERNEL).expect("enough memory must be free"), rng.u8(..));
                                 // SAFETY: the object was just allocated and has `size` bytes.
                                 unsafe { object.write_bytes(tag, size as usize) };
-                                let mut held = passed.lock().expect("nobody panicked");
+                                let mut held = passed.lock().expect("no thread panicked while it held the lock");
                                 held.push(FilledObject(object, tag));
                                 let other = rng.usize(0..held.len());
                                 let back = (held.len() > 60).then(|| [held.swap_remove(other), held.swap_remove(0)]);
@@ -139,14 +140,18 @@ fn threads_lose_no_object_with_interrupts_off() {
                         });
                     }
                 });
-                passed.into_inner().expect("nobody panicked").into_iter().for_each(|object| free(&cache, object));
-                assert!(cache.destroy().is_ok(), "all objects are back");
+                passed
+                    .into_inner()
+                    .expect("no thread panicked while it held the lock")
+                    .into_iter()
+                    .for_each(|object| free(&cache, object));
+                assert!(cache.destroy().is_ok(), "all objects must be freed");
             }
             slab.shrink();
             // SAFETY: the threads have ended, so nothing else uses the allocator.
-            assert_eq!(unsafe { slab.check() }.expect("nothing is lost").slabs, 0);
+            assert_eq!(unsafe { slab.check() }.expect("the check must find no error").slabs, 0);
         })
-        .expect("the configuration is right");
+        .expect("the configuration must be valid");
         assert!(fake.sections.into_inner() > 10_000 && fake.calls.into_inner() > 50, "under {:?}", policy.slab);
     }
 }

@@ -49,9 +49,10 @@ fn invalid_sizes_are_errors() {
             assert_eq!(slab.kmalloc(0, Gfp::KERNEL), Ok(ZERO_SIZE));
             assert_eq!(slab.ksize(ZERO_SIZE), Ok(0));
             // SAFETY: `ZERO_SIZE` is the address of no object; freeing it has no effect.
-            (0..2).for_each(|_| unsafe { slab.kfree(ZERO_SIZE) }.expect("it is nothing"));
+            (0..2)
+                .for_each(|_| unsafe { slab.kfree(ZERO_SIZE) }.expect("a free of the zero-size pointer must succeed"));
             // SAFETY: `ZERO_SIZE` is the address of no object, and no memory is accessed through it.
-            let grown = unsafe { slab.krealloc(ZERO_SIZE, 8, Gfp::KERNEL) }.expect("there is memory");
+            let grown = unsafe { slab.krealloc(ZERO_SIZE, 8, Gfp::KERNEL) }.expect("enough memory must be free");
             // SAFETY: the object was just allocated and is not used any more.
             assert_eq!(unsafe { slab.krealloc(grown, 0, Gfp::KERNEL) }, Ok(ZERO_SIZE));
             for size in [(4 << 20) + 1, usize::MAX / 2, usize::MAX - 4095, usize::MAX] {
@@ -62,7 +63,7 @@ fn invalid_sizes_are_errors() {
             let too_large = unsafe { slab.krealloc(largest, usize::MAX, Gfp::KERNEL) };
             assert_eq!(too_large, Err(KreallocError::Memory(ObjectError::TooLarge { size: usize::MAX })));
             // SAFETY: the block is still allocated, because `krealloc` failed, and is not used any more.
-            unsafe { slab.kfree(largest) }.expect("it is ours");
+            unsafe { slab.kfree(largest) }.expect("the test holds this object");
             judge_empty(slab, 0);
         });
     }
@@ -97,13 +98,13 @@ fn invalid_cache_configs_are_errors() {
         assert_eq!(create(slab, poisoned), Err(CreateError::PoisonedConstructor));
         judge_empty(slab, 0);
         let huge = slab.create(&CacheConfig::new("huge", 4 << 20)).expect("one fits into the largest block");
-        let object = huge.alloc(Gfp::KERNEL).expect("there is memory");
+        let object = huge.alloc(Gfp::KERNEL).expect("enough memory must be free");
         // SAFETY: the object was just allocated and is not used any more.
-        unsafe { huge.free(object) }.expect("it is an object");
+        unsafe { huge.free(object) }.expect("the pointer must be an object in use");
         assert!(huge.destroy().is_ok());
         judge_empty(slab, 0);
         let left = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).count();
-        assert_eq!(left, 254 - BY_SIZE, "what was refused has no number");
+        assert_eq!(left, 254 - BY_SIZE, "a refused cache must not use a number");
     });
 }
 
@@ -111,16 +112,17 @@ fn invalid_cache_configs_are_errors() {
 fn cache_count_is_limited_to_254() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         let mut caches: Vec<_> = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).collect();
-        assert_eq!(caches.len(), 254 - BY_SIZE, "beside those of kmalloc");
+        assert_eq!(caches.len(), 254 - BY_SIZE, "all numbers except those of kmalloc");
         assert_eq!(slab.create(&CacheConfig::new("one more", 40)).map(drop), Err(CreateError::TooMany));
-        let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
+        let objects: Vec<_> =
+            caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("enough memory must be free")).collect();
         judge(slab, objects.len());
         for (cache, object) in caches.iter().zip(objects) {
             // SAFETY: the object was allocated above from this cache and is not used any more.
-            unsafe { cache.free(object) }.expect("it is an object");
+            unsafe { cache.free(object) }.expect("the pointer must be an object in use");
         }
-        assert!(caches.pop().expect("there are some").destroy().is_ok());
-        slab.create(&CacheConfig::new("one more", 40)).expect("there is room again");
+        assert!(caches.pop().expect("there must be another cache").destroy().is_ok());
+        slab.create(&CacheConfig::new("one more", 40)).expect("a cache can be created again");
         judge_empty(slab, 0);
     });
 }
@@ -136,7 +138,7 @@ fn long_names_are_cut_at_a_character_boundary() {
             ("thirty-bytes-and-then-a-letterü", "thirty-bytes-and-then-a-letter"),
             ("🦀🦀🦀🦀🦀🦀🦀🦀🦀", "🦀🦀🦀🦀🦀🦀🦀"),
         ] {
-            let cache = slab.create(&CacheConfig::new(name, 8)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new(name, 8)).expect("the cache can be created");
             assert_eq!(cache.info().name.as_str(), kept);
             assert!(cache.destroy().is_ok());
         }
@@ -155,8 +157,8 @@ fn foreign_pointers_are_errors() {
         with_world(policy, |slab| {
             static STATIC: u64 = 0;
             let local = 0_u64;
-            let object = slab.kmalloc(8, Gfp::KERNEL).expect("there is memory");
-            let block = slab.kmalloc(BLOCK, Gfp::KERNEL).expect("there is memory");
+            let object = slab.kmalloc(8, Gfp::KERNEL).expect("enough memory must be free");
+            let block = slab.kmalloc(BLOCK, Gfp::KERNEL).expect("enough memory must be free");
             expect_foreign(slab, NonNull::from(&STATIC).cast());
             expect_foreign(slab, NonNull::from(&local).cast());
             // Limits of blocks, including those of the whole range on both sides.
@@ -176,7 +178,9 @@ fn foreign_pointers_are_errors() {
             expect_foreign(slab, make_pointer(block.addr().get() + 4096));
             judge(slab, 1);
             // SAFETY: both were allocated above and are not used any more.
-            [object, block].into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
+            [object, block]
+                .into_iter()
+                .for_each(|object| unsafe { slab.kfree(object) }.expect("the test holds this object"));
             // The block is free, and its pages have been freed.
             expect_foreign(slab, block);
             judge_empty(slab, 0);
@@ -193,7 +197,7 @@ fn interior_pointers_are_errors_at_every_size() {
             let fine = [48, 80, 160, 224, 1280, 1792, 5120, 10 << 10, 12 << 10, 20 << 10, 28 << 10, 32 << 10];
             let is_fine = slab.policy().slab.sizes == SlabSizes::Fine;
             for size in linux.into_iter().chain(fine.into_iter().filter(|_| is_fine)) {
-                let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");
+                let object = slab.kmalloc(size, Gfp::KERNEL).expect("enough memory must be free");
                 for offset in (1..size.min(64)).chain([size / 2, size - 8, size - 1]).filter(|&offset| offset > 0) {
                     let inside = make_pointer(object.addr().get() + offset);
                     let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
@@ -203,7 +207,7 @@ fn interior_pointers_are_errors_at_every_size() {
                 }
                 judge(slab, 1);
                 // SAFETY: the object was allocated above and is not used any more.
-                unsafe { slab.kfree(object) }.expect("it is ours");
+                unsafe { slab.kfree(object) }.expect("the test holds this object");
             }
             judge_empty(slab, 0);
         });
@@ -218,15 +222,15 @@ fn zeroed_memory_grows_by_zero_bytes() {
             // All bytes are written, and some are given up. Bytes that are added again are zero, in place and after a
             // move.
             for (first, given_up, grown) in [(60, 10, 64), (64, 10, 100), (3000, 1, 9000), (9000, 100, 20_000)] {
-                let object = slab.kmalloc(first, zeroed).expect("there is memory");
+                let object = slab.kmalloc(first, zeroed).expect("enough memory must be free");
                 // SAFETY: the object was just allocated and has `first` bytes.
                 unsafe { object.write_bytes(0xaa, first) };
                 // SAFETY: the object was allocated above, and only the returned pointer is used afterwards.
-                let less = unsafe { slab.krealloc(object, given_up, zeroed) }.expect("it is there");
-                assert_eq!(less, object, "memory that shrinks stays");
+                let less = unsafe { slab.krealloc(object, given_up, zeroed) }.expect("the object must be in use");
+                assert_eq!(less, object, "memory must not move when it shrinks");
                 // SAFETY: the object has not moved and is still allocated. Only the returned pointer is used
                 // afterwards.
-                let more = unsafe { slab.krealloc(less, grown, zeroed) }.expect("there is memory");
+                let more = unsafe { slab.krealloc(less, grown, zeroed) }.expect("enough memory must be free");
                 // SAFETY: the object has `grown` bytes, all of which were initialised by the writes above or by
                 // `Gfp::ZERO`.
                 let bytes = unsafe { std::slice::from_raw_parts(more.as_ptr(), grown) };
@@ -235,7 +239,7 @@ fn zeroed_memory_grows_by_zero_bytes() {
                         && bytes[given_up..].iter().all(|&byte| byte == 0)
                 );
                 // SAFETY: the object was allocated above and is not used any more.
-                unsafe { slab.kfree(more) }.expect("it is ours");
+                unsafe { slab.kfree(more) }.expect("the test holds this object");
             }
             judge_empty(slab, 0);
         });
@@ -245,7 +249,7 @@ fn zeroed_memory_grows_by_zero_bytes() {
 #[test]
 fn frontend_malloc_of_zero_bytes_is_unique() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
-        let frontend = slab.frontend::<AnyFastPath>().expect("any way will do");
+        let frontend = slab.frontend::<AnyFastPath>().expect("a front end for any fast path must exist");
         let [one, other] = [(); 2].map(|()| frontend.malloc(0));
         assert!(!one.is_null() && !other.is_null() && one != other);
         // SAFETY: both were allocated above and are not used any more.
@@ -258,13 +262,14 @@ fn frontend_malloc_of_zero_bytes_is_unique() {
 fn slab_pages_cannot_be_freed_as_pages() {
     for policy in policies() {
         with_world(policy, |slab| {
-            let objects = [8, 200, 4096, BLOCK].map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+            let objects =
+                [8, 200, 4096, BLOCK].map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("enough memory must be free"));
             for (frame, order) in (0..PAGES).flat_map(|frame| Order::all().map(move |order| (frame, order))) {
                 assert!(pages_of(slab).free_pages(Pfn::new(frame), order).is_err(), "frame {frame}, {order:?}");
             }
             judge(slab, 3);
             // SAFETY: the objects were allocated above and are not used any more.
-            objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
+            objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("the test holds this object"));
             judge_empty(slab, 0);
         });
     }
@@ -274,9 +279,9 @@ fn slab_pages_cannot_be_freed_as_pages() {
 fn free_to_the_wrong_cache_is_an_error() {
     for policy in policies() {
         with_world(policy, |slab| {
-            let [one, other] =
-                ["one", "other"].map(|name| slab.create(&CacheConfig::new(name, 64)).expect("there is room"));
-            let object = one.alloc(Gfp::KERNEL).expect("there is memory");
+            let [one, other] = ["one", "other"]
+                .map(|name| slab.create(&CacheConfig::new(name, 64)).expect("the cache can be created"));
+            let object = one.alloc(Gfp::KERNEL).expect("enough memory must be free");
             let address = object.as_ptr() as u64;
             // SAFETY: the object belongs to another cache, so the free is refused.
             let refused = unsafe { other.free(object) };
@@ -285,7 +290,7 @@ fn free_to_the_wrong_cache_is_an_error() {
             let leak = one.destroy().expect_err("an object is in use");
             assert_eq!((leak.objects, leak.example), (1, Some(object)));
             // SAFETY: the object is still allocated and not used any more. `kfree` accepts objects of any cache.
-            unsafe { slab.kfree(object) }.expect("it is an object");
+            unsafe { slab.kfree(object) }.expect("the pointer must be an object in use");
             assert!(leak.cache.destroy().is_ok());
             // The cache is destroyed and its pages are free.
             expect_foreign(slab, object);

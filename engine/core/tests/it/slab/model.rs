@@ -10,6 +10,7 @@ use freehold::policy::Policy;
 use freehold::policy::slab::{SlabPolicy, SlabSizes};
 use freehold::slab::CacheConfig;
 
+use crate::common::repetitions;
 use crate::common::shrink::{outcome, shrink};
 use crate::slab::interfering_local::Meddling;
 use crate::slab::object_model::ObjectModel;
@@ -82,13 +83,14 @@ fn prepare(object: NonNull<u8>) {
 
 impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
     fn new(slab: &'s Slab<'n, 'm, 'l>) -> Both<'s, 'n, 'm, 'l> {
-        let caches = SIZES.iter().map(|&size| slab.create(&CacheConfig::new("model", size)).expect("there is room"));
+        let caches =
+            SIZES.iter().map(|&size| slab.create(&CacheConfig::new("model", size)).expect("the cache can be created"));
         let prepared = CacheConfig::new("prepared", 64).with_constructor(prepare);
         Both {
             slab,
             caches: caches.collect(),
             object_models: SIZES.iter().map(|_| ObjectModel::default()).collect(),
-            prepared: slab.create(&prepared).expect("there is room"),
+            prepared: slab.create(&prepared).expect("the cache can be created"),
             by_size: ObjectModel::default(),
         }
     }
@@ -135,7 +137,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
             return;
         }
         let mut objects = vec![NonNull::dangling(); count];
-        self.caches[cache].alloc_bulk(Gfp::KERNEL, &mut objects).expect("there is memory");
+        self.caches[cache].alloc_bulk(Gfp::KERNEL, &mut objects).expect("enough memory must be free");
         objects.into_iter().for_each(|object| self.object_models[cache].take(object, SIZES[cache] as usize));
     }
 
@@ -144,7 +146,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         if self.live() >= LIVE_MAX || size == 0 {
             return;
         }
-        let object = self.slab.kmalloc(size, gfp).expect("there is memory");
+        let object = self.slab.kmalloc(size, gfp).expect("enough memory must be free");
         if gfp.contains(Gfp::ZERO) {
             // SAFETY: the object was just allocated and has `size` bytes, which `Gfp::ZERO` initialised.
             let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size) };
@@ -180,25 +182,25 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         // SAFETY: the object is allocated and was filled by the model.
         let tag = unsafe { object.read() };
         // SAFETY: the object is allocated, and only the returned pointer is used afterwards.
-        let moved = unsafe { self.slab.krealloc(object, size, Gfp::KERNEL) }.expect("there is memory");
+        let moved = unsafe { self.slab.krealloc(object, size, Gfp::KERNEL) }.expect("enough memory must be free");
         // SAFETY: the object has at least `kept` bytes, which were copied from the initialised original or stayed in
         // place.
         let bytes = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
         assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} lost its bytes");
         // Objects that shrink stay in place, so the model records the size of their allocation.
-        let room = self.slab.ksize(moved).expect("it is an object");
+        let room = self.slab.ksize(moved).expect("the pointer must be an object in use");
         self.by_size.take(moved, if room > self.object_max() { room } else { size.min(self.object_max()) });
     }
 
     /// A free object keeps the contents that its constructor or its last user left.
     fn alloc_prepared(&mut self, cpu: u16) {
         run_on(cpu);
-        let object = self.prepared.alloc(Gfp::KERNEL).expect("there is memory");
+        let object = self.prepared.alloc(Gfp::KERNEL).expect("enough memory must be free");
         // SAFETY: the object was just allocated, has eight words, and was initialised by the constructor.
         assert_eq!(unsafe { object.cast::<[u64; 8]>().read() }, [PREPARED; 8], "{object:p}");
         run_on((cpu + 1) % CPUS);
         // SAFETY: the object was allocated above and is not used any more.
-        unsafe { self.prepared.free(object) }.expect("it is an object");
+        unsafe { self.prepared.free(object) }.expect("the pointer must be an object in use");
     }
 
     fn free(&mut self, cpu: u16, pick: usize) {
@@ -210,7 +212,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         let Some(object) = self.by_size.pick(pick / 4) else { return };
         self.by_size.give(object);
         // SAFETY: the object was allocated and is not used any more.
-        unsafe { self.slab.kfree(object) }.expect("it is an object");
+        unsafe { self.slab.kfree(object) }.expect("the pointer must be an object in use");
     }
 
     fn free_some(&mut self, cpu: u16, cache: usize, count: usize) {
@@ -222,7 +224,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
             objects.push(object);
         }
         // SAFETY: the objects were allocated from this cache and are not used any more.
-        unsafe { self.caches[cache].free_bulk(&objects) }.expect("they are objects");
+        unsafe { self.caches[cache].free_bulk(&objects) }.expect("the pointers must be objects in use");
     }
 
     fn shrink(&mut self) {
@@ -241,7 +243,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         let cache = match cache.destroy() {
             Ok(()) => {
                 assert_eq!(self.object_models[at].len(), 0, "a cache with objects in use ended");
-                self.slab.create(&CacheConfig::new("again", SIZES[at])).expect("there is room")
+                self.slab.create(&CacheConfig::new("again", SIZES[at])).expect("the cache can be created")
             }
             Err(leak) => {
                 assert_eq!(leak.objects, self.object_models[at].len() as u64, "{leak}");
@@ -275,7 +277,7 @@ fn run(policy: Policy, what: Meddling, steps: &[Step]) -> Result<(), String> {
 #[test]
 fn allocator_matches_the_reference_slab() {
     for policy in policies() {
-        for seed in 0..4 {
+        for seed in 0..repetitions(1) {
             let steps = steps(seed);
             if let Err(problem) = run(policy, Meddling::Nothing, &steps) {
                 let (short, still) = shrink(&steps, |steps| run(policy, Meddling::Nothing, steps));

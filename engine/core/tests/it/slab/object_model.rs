@@ -32,16 +32,19 @@ impl ObjectModel {
 
     /// Removes an object that is about to be freed, after checking that its bytes are unchanged.
     pub(super) fn give(&mut self, object: NonNull<u8>) {
-        let held = self.held.remove(&object.addr().get()).expect("somebody has it");
+        let held = self.held.remove(&object.addr().get()).expect("the model must know the owner of the object");
         // SAFETY: the object is still allocated, and `take` initialised its bytes.
         let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), held.size) };
-        assert!(bytes.iter().all(|&byte| byte == held.tag), "{object:p} was written by somebody else");
+        assert!(bytes.iter().all(|&byte| byte == held.tag), "{object:p} was changed by another owner");
     }
 
     /// Returns the object that a number selects.
     pub(super) fn pick(&self, number: usize) -> Option<NonNull<u8>> {
         let at = number.checked_rem(self.held.len())?;
-        self.held.keys().nth(at).map(|&address| NonNull::new(address as *mut u8).expect("it is an object"))
+        self.held
+            .keys()
+            .nth(at)
+            .map(|&address| NonNull::new(address as *mut u8).expect("the pointer must be an object in use"))
     }
 
     /// Returns the requested size of an object.

@@ -61,14 +61,14 @@ impl Story<'_, '_, '_, '_, '_, '_> {
     fn alloc(&mut self, cpu: u16, count: usize) {
         run_on(cpu);
         for _ in 0..count {
-            self.objects.push(self.cache.alloc(Gfp::NOWAIT).expect("there is memory"));
+            self.objects.push(self.cache.alloc(Gfp::NOWAIT).expect("enough memory must be free"));
         }
     }
 
     fn alloc_bulk(&mut self, cpu: u16, count: usize) {
         run_on(cpu);
         let mut objects = vec![NonNull::dangling(); count];
-        self.cache.alloc_bulk(Gfp::NOWAIT, &mut objects).expect("there is memory");
+        self.cache.alloc_bulk(Gfp::NOWAIT, &mut objects).expect("enough memory must be free");
         self.objects.extend(objects);
     }
 
@@ -79,7 +79,7 @@ impl Story<'_, '_, '_, '_, '_, '_> {
             let object = self.objects.swap_remove(at);
             // SAFETY: the object was allocated from this cache and was removed from the list, so it is not used any
             // more.
-            unsafe { self.cache.free(object) }.expect("it is an object of the cache");
+            unsafe { self.cache.free(object) }.expect("the pointer must be an object of the cache");
         }
     }
 
@@ -88,7 +88,7 @@ impl Story<'_, '_, '_, '_, '_, '_> {
         let objects = self.objects.split_off(self.objects.len() - count);
         // SAFETY: the objects were allocated from this cache and were removed from the list, so they are not used any
         // more.
-        unsafe { self.cache.free_bulk(&objects) }.expect("they are objects of the cache");
+        unsafe { self.cache.free_bulk(&objects) }.expect("the pointers must be objects of the cache");
     }
 
     fn tell(&mut self) {
@@ -107,10 +107,10 @@ impl Story<'_, '_, '_, '_, '_, '_> {
         self.free(2, 1);
         run_on(0);
         self.cache.shrink();
-        let temporary = self.slab.create(&CacheConfig::new("temporary", 512)).expect("there is room");
-        let object = temporary.alloc(Gfp::NOWAIT).expect("there is memory");
+        let temporary = self.slab.create(&CacheConfig::new("temporary", 512)).expect("the cache can be created");
+        let object = temporary.alloc(Gfp::NOWAIT).expect("enough memory must be free");
         // SAFETY: the object was allocated above and is not used any more.
-        unsafe { temporary.free(object) }.expect("it is an object");
+        unsafe { temporary.free(object) }.expect("the pointer must be an object in use");
         assert!(temporary.destroy().is_ok());
     }
 }
@@ -130,7 +130,7 @@ fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &m
     run_on(0);
     with_slab(Threads::new(&bomb), &config, FRAMES, CpuLocks::new(&locks, HostCpu), 7, |slab| {
         let made = CacheConfig { constructor, ..CacheConfig::new("story", SIZE) };
-        let cache = slab.create(&made).expect("there is room");
+        let cache = slab.create(&made).expect("the cache can be created");
         let mut story = Story { slab, cache: &cache, objects: Vec::new() };
         counts.store(at, SeqCst);
         let told = catch_unwind(AssertUnwindSafe(|| story.tell()));
@@ -164,7 +164,7 @@ fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &m
         expect(wrong, &format!("{scene}, pages"), pages.map(drop).map_err(|violation| violation.to_string()));
         told.is_err()
     })
-    .expect("the configuration is right")
+    .expect("the configuration must be valid")
 }
 
 /// Objects until the constructor panics.

@@ -27,9 +27,9 @@ const SIZE: u32 = 1344;
 
 const MISDEEDS: [(&str, Misdeed); 6] = [
     ("kmalloc and kfree", |slab| {
-        let object = slab.kmalloc(1000, Gfp::NOWAIT).expect("there is memory");
+        let object = slab.kmalloc(1000, Gfp::NOWAIT).expect("enough memory must be free");
         // SAFETY: the object was just allocated and is not used any more.
-        unsafe { slab.kfree(object) }.expect("it is an object");
+        unsafe { slab.kfree(object) }.expect("the pointer must be an object in use");
     }),
     ("a block", |slab| _ = slab.kmalloc(3 * 4096, Gfp::KERNEL)),
     ("shrink", |slab| slab.shrink()),
@@ -68,7 +68,7 @@ impl Probe for Caller {
 }
 
 fn work(slab: &Slab<'_, '_, '_>) {
-    let cache = slab.create(&CacheConfig::new("work", SIZE)).expect("there is room");
+    let cache = slab.create(&CacheConfig::new("work", SIZE)).expect("the cache can be created");
     for round in 0..4 {
         run_on(round % 3);
         let objects: Vec<NonNull<u8>> = (0..60).filter_map(|_| cache.alloc(Gfp::NOWAIT).ok()).collect();
@@ -76,7 +76,7 @@ fn work(slab: &Slab<'_, '_, '_>) {
         for (at, object) in objects.into_iter().enumerate() {
             run_on(at as u16 % 2);
             // SAFETY: the object was allocated above from this cache and is not used any more.
-            unsafe { cache.free(object) }.expect("it is an object");
+            unsafe { cache.free(object) }.expect("the pointer must be an object in use");
         }
         slab.shrink();
     }
@@ -108,7 +108,7 @@ fn probe_may_call_the_slab() {
                 objects.unwrap_or_else(|violation| panic!("{scene}: {violation}"));
                 pages.unwrap_or_else(|violation| panic!("{scene}: {violation}"));
             })
-            .expect("the configuration is right");
+            .expect("the configuration must be valid");
         }
     }
 }

@@ -12,14 +12,14 @@ use crate::slab::world::{Cache, PAGES, check, judge, judge_empty, policies, poli
 
 fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {
     run_on(cpu);
-    cache.alloc(Gfp::KERNEL).expect("there is memory")
+    cache.alloc(Gfp::KERNEL).expect("enough memory must be free")
 }
 
 fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, object: NonNull<u8>) {
     run_on(cpu);
     // SAFETY: the tests pass allocated objects of this cache that they do not use any more, except where they test a
     // double free, which is refused.
-    unsafe { cache.free(object) }.expect("it is an object");
+    unsafe { cache.free(object) }.expect("the pointer must be an object in use");
 }
 
 /// A slab whose objects are all allocated is let go. Objects that another CPU frees into it afterwards must be found
@@ -29,7 +29,7 @@ fn remote_frees_into_a_full_slab_are_reused() {
     for policy in policies() {
         for size in [64, 1344, 2048, 4096] {
             with_world(policy, |slab| {
-                let cache = slab.create(&CacheConfig::new("rounds", size)).expect("there is room");
+                let cache = slab.create(&CacheConfig::new("rounds", size)).expect("the cache can be created");
                 let objects = 3 * usize::from(cache.info().layout.objects);
                 let mut most = 0;
                 for round in 0..60 {
@@ -42,7 +42,7 @@ fn remote_frees_into_a_full_slab_are_reused() {
                 assert!(cache.slabs() <= most, "{} slabs, and {most} after a third of the rounds", cache.slabs());
                 judge(slab, 0);
                 cache.shrink();
-                assert_eq!(cache.slabs(), 0, "all objects are back");
+                assert_eq!(cache.slabs(), 0, "all objects must be freed");
             });
         }
     }
@@ -58,7 +58,7 @@ fn first_and_last_object_share_the_slab() {
             policy.numbers.slab_max_order = Some(max_order);
             policy.numbers.slab_min_objects = Some(if max_order == 0 { 1 } else { 100 });
             with_world(policy, |slab| {
-                let cache = slab.create(&CacheConfig::new("ends", size)).expect("there is room");
+                let cache = slab.create(&CacheConfig::new("ends", size)).expect("the cache can be created");
                 let count = usize::from(cache.info().layout.objects);
                 let taken: Vec<_> = (0..count).map(|_| alloc(&cache, 0)).collect();
                 assert_eq!(cache.slabs(), 1);
@@ -70,7 +70,11 @@ fn first_and_last_object_share_the_slab() {
                 free(&cache, 0, taken[count - 1]);
                 assert_eq!((alloc(&cache, 0), alloc(&cache, 0)), (taken[count - 1], taken[0]));
                 let words = if objects == SlabPolicy::Tagged { 1 } else { 2 };
-                assert_eq!(slab.local().replacements(), 2 + words, "for the slab when it was new, and none for a free");
+                assert_eq!(
+                    slab.local().replacements(),
+                    2 + words,
+                    "replacements only for the new slab, none for the frees"
+                );
                 taken.into_iter().for_each(|object| free(&cache, 0, object));
                 judge_empty(slab, 0);
             });
@@ -85,17 +89,20 @@ fn slab_in_use_as_an_end_mark_is_not_freed() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
         for at in 0..8 {
             with_meddler(policy(objects, 0), PAGES, (Meddling::Elsewhere, at), |slab| {
-                let cache = slab.create(&CacheConfig::new("mark", 4096)).expect("there is room");
+                let cache = slab.create(&CacheConfig::new("mark", 4096)).expect("the cache can be created");
                 let object = alloc(&cache, 0);
                 free(&cache, 1, object);
                 judge(slab, 0);
-                let others: Vec<_> =
-                    (0..3).map(|at| slab.kmalloc(3000 + at, Gfp::KERNEL).expect("there is memory")).collect();
+                let others: Vec<_> = (0..3)
+                    .map(|at| slab.kmalloc(3000 + at, Gfp::KERNEL).expect("enough memory must be free"))
+                    .collect();
                 let again = alloc(&cache, 0);
                 judge(slab, 4);
                 free(&cache, 0, again);
                 // SAFETY: the objects were allocated above and are not used any more.
-                others.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is an object"));
+                others
+                    .into_iter()
+                    .for_each(|object| unsafe { slab.kfree(object) }.expect("the pointer must be an object in use"));
                 judge_empty(slab, 0);
             });
         }
@@ -109,7 +116,7 @@ fn consecutive_double_free_is_refused() {
     for mut policy in policies() {
         policy.slab.links = SlabLinks::Mangled;
         with_world(policy, |slab| {
-            let cache = slab.create(&CacheConfig::new("twice", 1344)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("twice", 1344)).expect("the cache can be created");
             let taken: Vec<_> = (0..5).map(|_| alloc(&cache, 0)).collect();
             for object in [taken[0], taken[4]] {
                 free(&cache, 0, object);
@@ -128,7 +135,7 @@ fn consecutive_double_free_is_refused() {
 fn remote_frees_to_an_offline_cpus_slabs_are_reused() {
     for policy in policies() {
         with_world(policy, |slab| {
-            let cache = slab.create(&CacheConfig::new("left", 2048)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("left", 2048)).expect("the cache can be created");
             let taken: Vec<_> = (0..20).map(|_| alloc(&cache, 2)).collect();
             run_on(0);
             slab.cpu_dead(CpuId(2));
@@ -148,7 +155,7 @@ fn remote_frees_to_an_offline_cpus_slabs_are_reused() {
 #[test]
 fn late_flush_of_a_double_free_changes_nothing() {
     with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
-        let cache = slab.create(&CacheConfig::new("first", 128)).expect("there is room");
+        let cache = slab.create(&CacheConfig::new("first", 128)).expect("the cache can be created");
         let (in_slab, in_sheaf) = (usize::from(cache.info().layout.objects), usize::from(cache.info().sheaf));
         let mut objects: Vec<_> = (0..80 * in_slab).map(|_| alloc(&cache, 0)).collect();
         objects.sort();
@@ -162,9 +169,9 @@ fn late_flush_of_a_double_free_changes_nothing() {
         free(&cache, 0, twice);
         let page = twice.addr().get() & !4095;
         rest.by_ref().take_while(|_| slab.ksize(twice).is_ok()).for_each(|object| free(&cache, 0, object));
-        let second = slab.create(&CacheConfig::new("second", 64)).expect("there is room");
+        let second = slab.create(&CacheConfig::new("second", 64)).expect("the cache can be created");
         let found = (0..100 * 64).map(|_| alloc(&second, 0)).any(|object| object.addr().get() & !4095 == page);
-        assert!(found, "the page is somebody else's by now");
+        assert!(found, "the page must be in use by the second cache");
         cache.shrink();
         check(slab);
     });

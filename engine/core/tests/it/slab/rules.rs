@@ -14,13 +14,13 @@ use freehold::slab::{CacheConfig, CacheFlags, CacheUsage};
 use crate::slab::world::{Cache, Slab, check, judge, judge_empty, policies, policy, run_on, with_world};
 
 fn alloc(cache: &Cache<'_, '_, '_, '_>, count: usize) -> Vec<NonNull<u8>> {
-    (0..count).map(|_| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect()
+    (0..count).map(|_| cache.alloc(Gfp::KERNEL).expect("enough memory must be free")).collect()
 }
 
 fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
     run_on(cpu);
     // SAFETY: the tests pass allocated objects of this cache that they do not use any more.
-    objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("it is an object"));
+    objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("the pointer must be an object in use"));
 }
 
 fn owning_policies() -> impl Iterator<Item = Policy> {
@@ -50,17 +50,13 @@ fn cpu_keeps_empty_slabs_like_linux() {
     ];
     for (size, objects_kept) in by_size {
         with_world(Policy::LINUX_6_12, |slab| {
-            let cache = slab.create(&CacheConfig::new("kept", size)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("kept", size)).expect("the cache can be created");
             let in_slab = usize::from(cache.info().layout.objects);
             let kept = 1 + (2 * objects_kept as usize).div_ceil(in_slab);
             run_on(0);
             let objects = alloc(&cache, (kept + 3) * in_slab);
             free(&cache, 0, objects);
-            assert_eq!(
-                cache.slabs(),
-                kept as u64,
-                "of {in_slab} objects of {size} bytes, and the one it allocates from"
-            );
+            assert_eq!(cache.slabs(), kept as u64, "slabs of {in_slab} objects of {size} bytes, with the current slab");
             judge_empty(slab, 0);
         });
     }
@@ -72,7 +68,7 @@ fn node_keeps_free_slabs_like_linux() {
     for (size, kept) in [(8, 5), (1024, 5), (2048, 5), (4096, 6), (16_384, 7), (65_536, 8), (1 << 18, 9)] {
         for policy in owning_policies() {
             with_world(policy, |slab| {
-                let cache = slab.create(&CacheConfig::new("kept", size)).expect("there is room");
+                let cache = slab.create(&CacheConfig::new("kept", size)).expect("the cache can be created");
                 run_on(2);
                 let objects = alloc(&cache, (kept + 3) * usize::from(cache.info().layout.objects));
                 slab.cpu_dead(CpuId(2));
@@ -90,7 +86,7 @@ fn node_keeps_free_slabs_like_linux() {
 fn node_limit_for_the_largest_objects_is_ten() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for size in [1 << 20, 1 << 21, 4 << 20] {
-            let cache = slab.create(&CacheConfig::new("large", size)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("large", size)).expect("the cache can be created");
             assert_eq!(cache.info().limits.node_free, 10, "{size}");
         }
     });
@@ -101,8 +97,9 @@ fn node_limit_for_the_largest_objects_is_ten() {
 fn node_keeps_equal_numbers_for_checked_caches() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for (size, kept) in [(8, 5), (4000, 5), (4096, 6), (16_384, 7)] {
-            let cache =
-                slab.create(&CacheConfig::new("kept", size).with_flags(CacheFlags::SANITY)).expect("there is room");
+            let cache = slab
+                .create(&CacheConfig::new("kept", size).with_flags(CacheFlags::SANITY))
+                .expect("the cache can be created");
             let objects = alloc(&cache, (kept + 3) * usize::from(cache.info().layout.objects));
             free(&cache, 1, objects);
             judge(slab, 0);
@@ -118,7 +115,7 @@ fn node_keeps_equal_numbers_for_checked_caches() {
 fn cpu_limit_is_nine_times_the_setting_and_a_slab() {
     for slabs in [1, 2, 16] {
         with_world(policy(SlabPolicy::Tagged, 4 * slabs), |slab| {
-            let cache = slab.create(&CacheConfig::new("most", 1344)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("most", 1344)).expect("the cache can be created");
             assert_eq!(cache.info().limits.kept_by_cpu(), 1 + 9 * u64::from(slabs));
         });
     }
@@ -126,10 +123,10 @@ fn cpu_limit_is_nine_times_the_setting_and_a_slab() {
 
 /// Allocates and frees, through a frontend, an object of the largest size and one that is a byte larger.
 fn expect_pages_beyond_the_largest<F: FastPath>(slab: &Slab<'_, '_, '_>) {
-    let frontend = slab.frontend::<F>().expect("that is its way");
+    let frontend = slab.frontend::<F>().expect("the policy must have this front end");
     let largest = slab.policy().slab.sizes.largest();
     for (size, room) in [(largest, largest), (largest + 1, 2 * largest)] {
-        let object = NonNull::new(frontend.malloc(size)).expect("there is memory");
+        let object = NonNull::new(frontend.malloc(size)).expect("enough memory must be free");
         assert_eq!(slab.ksize(object), Ok(room), "{size} under {:?}", slab.policy().slab);
         // SAFETY: the object was just allocated and is not used any more.
         unsafe { frontend.free(object.as_ptr()) };
@@ -198,12 +195,15 @@ fn kmalloc_block_uses_the_requested_zone() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for size in [8, 5000, 9000] {
             for modifier in [Gfp::DMA, Gfp::DMA32] {
-                assert!(slab.kmalloc(size, Gfp::KERNEL | modifier).is_err(), "there is no such zone: {modifier:?}");
+                assert!(
+                    slab.kmalloc(size, Gfp::KERNEL | modifier).is_err(),
+                    "the zone of {modifier:?} does not exist, so the request must fail"
+                );
             }
             for modifier in [Gfp::HIGHMEM, Gfp::MOVABLE] {
-                let block = slab.kmalloc(size, Gfp::KERNEL | modifier).expect("there is memory");
+                let block = slab.kmalloc(size, Gfp::KERNEL | modifier).expect("enough memory must be free");
                 // SAFETY: the block was just allocated and is not used any more.
-                unsafe { slab.kfree(block) }.expect("it is a block");
+                unsafe { slab.kfree(block) }.expect("the pointer must be a block in use");
             }
         }
         judge_empty(slab, 0);
@@ -215,7 +215,7 @@ fn kmalloc_block_uses_the_requested_zone() {
 fn cpu_reuses_remotely_freed_slabs_first() {
     for policy in owning_policies().filter(|policy| policy.slab.order == SlabOrder::Address) {
         with_world(policy, |slab| {
-            let cache = slab.create(&CacheConfig::new("turns", 2048)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("turns", 2048)).expect("the cache can be created");
             let objects = alloc(&cache, 6);
             free(&cache, 1, [objects[0]]);
             free(&cache, 0, [objects[2]]);
@@ -235,19 +235,19 @@ fn surplus_new_slab_is_kept_by_the_node() {
         let cache = CACHE.take() as *const Cache<'_, '_, '_, '_>;
         if !cache.is_null() {
             // SAFETY: the cache exists as long as a call allocates from it.
-            unsafe { &*cache }.alloc(Gfp::KERNEL).expect("there is memory");
+            unsafe { &*cache }.alloc(Gfp::KERNEL).expect("enough memory must be free");
         }
     }
     for policy in owning_policies() {
         with_world(policy, |slab| {
             let config = CacheConfig::new("overtaken", 1344).with_constructor(overtake);
-            let cache = slab.create(&config).expect("there is room");
+            let cache = slab.create(&config).expect("the cache can be created");
             CACHE.set(&raw const cache as usize);
-            cache.alloc(Gfp::KERNEL).expect("there is memory");
+            cache.alloc(Gfp::KERNEL).expect("enough memory must be free");
             judge(slab, 2);
-            assert_eq!(cache.slabs(), 2, "one of the CPU, and one that the node has, wholly free");
+            assert_eq!(cache.slabs(), 2, "one slab of the CPU and one empty slab of the node");
             cache.shrink();
-            assert_eq!(cache.slabs(), 1, "what the node has is found");
+            assert_eq!(cache.slabs(), 1, "the node's empty slab must be freed");
         });
     }
 }
@@ -256,15 +256,15 @@ fn surplus_new_slab_is_kept_by_the_node() {
 type Ask = fn(&Slab<'_, '_, '_>, &Cache<'_, '_, '_, '_>, Gfp) -> NonNull<u8>;
 
 const ASKS: [(&str, Ask); 4] = [
-    ("alloc", |_, cache, gfp| cache.alloc(gfp).expect("there is memory")),
-    ("kmalloc", |slab, cache, gfp| slab.kmalloc(size_of(cache), gfp).expect("there is memory")),
+    ("alloc", |_, cache, gfp| cache.alloc(gfp).expect("enough memory must be free")),
+    ("kmalloc", |slab, cache, gfp| slab.kmalloc(size_of(cache), gfp).expect("enough memory must be free")),
     ("frontend", |slab, cache, gfp| {
-        let frontend = slab.frontend::<AnyFastPath>().expect("any way will do");
-        frontend.kmalloc(size_of(cache), gfp).expect("there is memory")
+        let frontend = slab.frontend::<AnyFastPath>().expect("a front end for any fast path must exist");
+        frontend.kmalloc(size_of(cache), gfp).expect("enough memory must be free")
     }),
     ("alloc_bulk", |_, cache, gfp| {
         let mut objects = [NonNull::dangling()];
-        cache.alloc_bulk(gfp, &mut objects).expect("there is memory");
+        cache.alloc_bulk(gfp, &mut objects).expect("enough memory must be free");
         objects[0]
     }),
 ];
@@ -285,19 +285,19 @@ fn memory_is_zeroed_only_on_request() {
         for (name, ask) in ASKS {
             for size in [64, 192, 1024, 4096, 3 * 8192] {
                 with_world(policy, |slab| {
-                    let cache = slab.create(&CacheConfig::new("bytes", size as u32)).expect("there is room");
+                    let cache = slab.create(&CacheConfig::new("bytes", size as u32)).expect("the cache can be created");
                     for (gfp, byte) in [(Gfp::KERNEL, 0xaa), (Gfp::KERNEL | Gfp::ZERO, 0)] {
                         let first = ask(slab, &cache, Gfp::KERNEL);
                         // SAFETY: the object was just allocated, has `size` bytes, and is not used after the free.
                         unsafe {
                             first.write_bytes(0xaa, size);
-                            slab.kfree(first).expect("it is an object");
+                            slab.kfree(first).expect("the pointer must be an object in use");
                         }
                         let again = ask(slab, &cache, gfp);
-                        assert_eq!(again, first, "{name} of {size}: what was freed last is nearest");
+                        assert_eq!(again, first, "{name} of {size}: the object freed last must be allocated next");
                         assert!(bytes_of(again, size).iter().all(|&found| found == byte), "{name} of {size}, {gfp:?}");
                         // SAFETY: the object was allocated above and is not used any more.
-                        unsafe { slab.kfree(again) }.expect("it is an object");
+                        unsafe { slab.kfree(again) }.expect("the pointer must be an object in use");
                     }
                 });
             }
@@ -309,7 +309,7 @@ fn memory_is_zeroed_only_on_request() {
 fn in_place_shrink_clears_the_tail_only_on_request() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         for (gfp, byte) in [(Gfp::KERNEL, 0xaa), (Gfp::KERNEL | Gfp::ZERO, 0)] {
-            let object = slab.kmalloc(64, gfp).expect("there is memory");
+            let object = slab.kmalloc(64, gfp).expect("enough memory must be free");
             // SAFETY: the object was just allocated and has 64 bytes.
             unsafe { object.write_bytes(0xaa, 64) };
             // SAFETY: the object was allocated above, and only its returned address, which is the same, is used
@@ -325,11 +325,11 @@ fn in_place_shrink_clears_the_tail_only_on_request() {
 fn usage_counts_objects_on_all_pages() {
     for policy in policies() {
         with_world(policy, |slab| {
-            let cache = slab.create(&CacheConfig::new("usage", 4096)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("usage", 4096)).expect("the cache can be created");
             let mut objects = alloc(&cache, 24);
             objects.sort();
             let blocks: Vec<_> =
-                (0..5).map(|_| slab.kmalloc(5 * 4096, Gfp::KERNEL).expect("there is memory")).collect();
+                (0..5).map(|_| slab.kmalloc(5 * 4096, Gfp::KERNEL).expect("enough memory must be free")).collect();
             let gone: Vec<_> = objects.iter().copied().enumerate().filter(|(at, _)| at % 3 == 1).collect();
             free(&cache, 0, gone.into_iter().map(|(_, object)| object));
             slab.shrink();
@@ -338,7 +338,9 @@ fn usage_counts_objects_on_all_pages() {
             assert_eq!(found, Some(CacheUsage { active: 16, objects: 16, slabs: 16 }), "under {:?}", policy.slab);
             check(slab);
             // SAFETY: the blocks were allocated above and are not used any more.
-            blocks.into_iter().for_each(|block| unsafe { slab.kfree(block) }.expect("it is a block"));
+            blocks
+                .into_iter()
+                .for_each(|block| unsafe { slab.kfree(block) }.expect("the pointer must be a block in use"));
         });
     }
 }
@@ -349,7 +351,7 @@ fn random_orders_of_slabs_differ() {
     let mut policy = policy(SlabPolicy::Tagged, 0);
     policy.slab.order = SlabOrder::Random;
     with_world(policy, |slab| {
-        let cache = slab.create(&CacheConfig::new("random", 8)).expect("there is room");
+        let cache = slab.create(&CacheConfig::new("random", 8)).expect("the cache can be created");
         let in_slab = usize::from(cache.info().layout.objects);
         let mut orders = Vec::new();
         for _ in 0..64 {
@@ -366,7 +368,7 @@ fn random_orders_of_slabs_differ() {
 fn sheaves_return_objects_by_ascending_address() {
     for size in [32, 64, 1024] {
         with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
-            let cache = slab.create(&CacheConfig::new("ascending", size)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("ascending", size)).expect("the cache can be created");
             let mask = cache.info().layout.mask;
             run_on(0);
             let objects = alloc(&cache, 1000);

@@ -60,7 +60,7 @@ impl Story<'_, '_, '_, '_, '_> {
             self.object_model.give(object);
             // SAFETY: the object was allocated from this cache and was removed from the list, so it is not used any
             // more.
-            unsafe { self.cache.free(object) }.expect("it is an object of the cache");
+            unsafe { self.cache.free(object) }.expect("the pointer must be an object of the cache");
         }
         self.judge();
     }
@@ -73,7 +73,7 @@ impl Story<'_, '_, '_, '_, '_> {
 /// Plays the scenario with objects of a size, while `pages` pages are allocated elsewhere. Returns the number of failed
 /// requests. At the end everything is free, even after failed requests.
 pub(super) fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
-    let cache = slab.create(&CacheConfig::new("story", size)).expect("there is room for a cache");
+    let cache = slab.create(&CacheConfig::new("story", size)).expect("the cache can be created");
     let (object_model, objects) = (ObjectModel::default(), Vec::new());
     let mut story = Story { slab, cache: &cache, object_model, objects, failures: 0 };
     story.alloc(0, 7);
@@ -98,7 +98,7 @@ pub(super) fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
     story.free(1, 1);
     let failures = story.failures;
     run_on(0);
-    assert!(cache.destroy().is_ok(), "all objects are back");
+    assert!(cache.destroy().is_ok(), "all objects must be freed");
     judge_empty(slab, pages);
     failures
 }

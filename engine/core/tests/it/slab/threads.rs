@@ -55,7 +55,7 @@ impl Worker<'_, '_, '_, '_, '_> {
 
     fn alloc(&mut self) {
         let (cache, tag) = (self.rng.usize(0..self.caches.len()), self.rng.u8(..));
-        let object = self.caches[cache].alloc(Gfp::KERNEL).expect("there is memory");
+        let object = self.caches[cache].alloc(Gfp::KERNEL).expect("enough memory must be free");
         // SAFETY: the object was just allocated and has the size of its cache.
         unsafe { object.write_bytes(tag, SIZES[cache] as usize) };
         self.held.push(Passed { object, cache, tag });
@@ -68,15 +68,16 @@ impl Worker<'_, '_, '_, '_, '_> {
         let Passed { object, cache, tag } = self.held.swap_remove(self.rng.usize(0..self.held.len()));
         // SAFETY: this thread owns the object, and the thread that allocated it initialised its bytes.
         let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), SIZES[cache] as usize) };
-        assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
+        assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was allocated twice");
         // SAFETY: this thread owns the object, which is of this cache, and does not use it any more.
-        unsafe { self.caches[cache].free(object) }.expect("it is an object");
+        unsafe { self.caches[cache].free(object) }.expect("the pointer must be an object in use");
     }
 }
 
 fn everybody(policy: Policy, what: Meddling) {
     with_meddler(policy, 1 << 13, (what, 100), |slab| {
-        let caches = SIZES.map(|size| slab.create(&CacheConfig::new("shared", size)).expect("there is room"));
+        let caches =
+            SIZES.map(|size| slab.create(&CacheConfig::new("shared", size)).expect("the cache can be created"));
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -97,7 +98,7 @@ fn everybody(policy: Policy, what: Meddling) {
                 .collect();
             let ends: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
             is_over.store(true, Relaxed);
-            beside.join().expect("it does not panic");
+            beside.join().expect("the thread must not panic");
             for worker in ends {
                 let mut worker = worker.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 worker.held.extend(worker.from.try_iter());
@@ -115,12 +116,13 @@ fn beside(slab: &Slab<'_, '_, '_>, caches: &[Cache<'_, '_, '_, '_>], is_over: &A
     let leaves = CPUS - 1;
     while !is_over.load(Relaxed) {
         run_on(leaves);
-        let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
+        let objects: Vec<_> =
+            caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("enough memory must be free")).collect();
         run_on(0);
         slab.cpu_dead(CpuId(leaves));
         for (cache, object) in caches.iter().zip(objects) {
             // SAFETY: the object was allocated above from this cache and is not used any more.
-            unsafe { cache.free(object) }.expect("it is an object");
+            unsafe { cache.free(object) }.expect("the pointer must be an object in use");
             cache.shrink();
         }
         slab.cpu_online(CpuId(leaves));
@@ -137,5 +139,5 @@ fn threads_lose_no_object() {
 fn fault_among_threads_is_found() {
     // Bitmaps store nothing in objects, so the contents that two threads write into one object corrupt no list.
     let outcome = catch_unwind(AssertUnwindSafe(|| everybody(policy(SlabPolicy::Bitmap, 0), Meddling::PopsTwice)));
-    assert!(outcome.is_err(), "an object that two threads had was not found");
+    assert!(outcome.is_err(), "an object of two threads was not detected");
 }

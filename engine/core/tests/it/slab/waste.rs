@@ -24,7 +24,7 @@ fn each_kmalloc(policy: Policy, page_size: u32, mut look: impl FnMut(&Cache)) {
             }
         });
     })
-    .expect("the configuration is right");
+    .expect("the configuration must be valid");
     assert_eq!(seen, if policy.slab.sizes == SlabSizes::Linux { 13 } else { 41 }, "caches by size");
 }
 
@@ -63,11 +63,11 @@ fn bitmap_starts_at_a_64th_of_a_page() {
 fn fine_sizes_waste_at_most_a_quarter() {
     with_world(Policy::FREEHOLD, |slab| {
         for size in 64..=Policy::FREEHOLD.slab.sizes.largest() {
-            let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");
-            let room = slab.ksize(object).expect("it is an object");
+            let object = slab.kmalloc(size, Gfp::KERNEL).expect("enough memory must be free");
+            let room = slab.ksize(object).expect("the pointer must be an object in use");
             assert!(room >= size && 4 * (room - size) <= size, "{room} bytes for {size}");
             // SAFETY: the object was just allocated and is not used any more.
-            unsafe { slab.kfree(object) }.expect("it is an object");
+            unsafe { slab.kfree(object) }.expect("the pointer must be an object in use");
         }
         judge_empty(slab, 0);
     });

@@ -82,7 +82,7 @@ pub(super) fn with_meddler<R>(
 ) -> R {
     let (mut run, mut result) = (Some(run), None);
     run_meddled(policy, pages, (what, at), &mut |slab| result = run.take().map(|run| run(slab)));
-    result.expect("a world runs once")
+    result.expect("the test must call its body once")
 }
 
 /// Builds the world of [`with_meddler`], and calls `run` once. This function is not generic, so the world is compiled
@@ -95,9 +95,9 @@ fn run_meddled(policy: Policy, pages: u32, (what, at): (Meddling, u64), run: &mu
     run_on(0);
     let outcome = with_slab(Threads::default(), &config, pages, local, 7, |slab| {
         run(slab);
-        assert_eq!(slab.local().pinned(), 0, "whoever disables preemption enables it again");
+        assert_eq!(slab.local().pinned(), 0, "preemption must be enabled again");
     });
-    outcome.expect("the configuration is right")
+    outcome.expect("the configuration must be valid")
 }
 
 /// Returns the page allocator below the slab.
@@ -109,7 +109,7 @@ pub(super) fn pages_of<'s, 'm>(slab: &'s Slab<'_, 'm, '_>) -> &'s PageAllocator<
 /// Checks that nothing is lost, and returns the census.
 pub(super) fn check(slab: &Slab<'_, '_, '_>) -> SlabCensus {
     // SAFETY: worlds are checked only when all threads except the caller's have ended.
-    unsafe { slab.check() }.expect("nothing is lost")
+    unsafe { slab.check() }.expect("the check must find no error")
 }
 
 /// Checks that nothing is lost, and that `in_use` objects are in use, apart from sheaves.
@@ -124,5 +124,5 @@ pub(super) fn judge_empty(slab: &Slab<'_, '_, '_>, left: u64) {
     slab.shrink();
     judge(slab, 0);
     assert_eq!(check(slab).slabs, 0, "slabs are left");
-    assert_eq!(pages_of(slab).check().expect("no page is lost").allocated, left, "pages are left");
+    assert_eq!(pages_of(slab).check().expect("the check must find no error").allocated, left, "pages are left");
 }

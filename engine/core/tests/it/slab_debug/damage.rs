@@ -16,7 +16,7 @@ fn scene(run: impl FnOnce(&Scene<'_, '_, '_>)) {
         let second = cache.alloc(Gfp::KERNEL).unwrap();
         let base = cache.info().layout.mask.slab_around(first.as_ptr() as u64).get();
         run(&Scene { slab, cache: &cache, first, second, base });
-        check(slab).expect("nothing is lost");
+        check(slab).expect("the check must find no error");
     });
 }
 
@@ -127,14 +127,14 @@ fn write_after_free_is_reported_at_shrink() {
         scene.poke(0, 0);
         scene.cache.shrink();
         assert!(scene.report().contains("BUG task: Poison overwritten\n"));
-        assert_eq!(scene.cache.slabs(), 1, "its pages stay, since somebody writes there");
+        assert_eq!(scene.cache.slabs(), 1, "the pages of the damaged object must be kept");
         scene.cache.shrink();
-        assert_eq!(listener(scene.slab).take().len(), 0, "it is reported once");
+        assert_eq!(listener(scene.slab).take().len(), 0, "the damage must be reported only once");
         let others = 430;
         let mut objects = vec![scene.first; others];
         scene.cache.alloc_bulk(Gfp::KERNEL, &mut objects).unwrap();
         assert!(!objects.contains(&scene.first));
-        assert_eq!(scene.cache.slabs(), 1, "all others of the slab are still used");
+        assert_eq!(scene.cache.slabs(), 1, "all other objects of the slab must still be usable");
     });
 }
 
@@ -163,7 +163,7 @@ fn write_to_padding_is_reported() {
 fn write_past_the_requested_size_is_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let object = slab.kmalloc(13, Gfp::KERNEL).unwrap();
-        assert_eq!(slab.ksize(object), Ok(13), "what is past them is not the caller's");
+        assert_eq!(slab.ksize(object), Ok(13), "bytes past the requested size must not be usable");
         // SAFETY: the object has at least 16 bytes, of which 13 are the caller's. The write to the 14th byte is the
         // damage that the test plants.
         unsafe { object.as_ptr().write_bytes(b'x', 14) };
@@ -223,7 +223,7 @@ fn link_to_a_used_object_is_reported() {
         }
         assert_eq!(cache.alloc(Gfp::KERNEL).unwrap(), free);
         let next = cache.alloc(Gfp::KERNEL).unwrap();
-        assert_ne!(next, in_use, "nobody gets what somebody has");
+        assert_ne!(next, in_use, "an object in use was allocated again");
         let report = listener(slab).take_one(0);
         assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
         assert!(report.ends_with("FIX task: Free objects relinked\n"), "{report}");
@@ -248,7 +248,7 @@ fn sanity_checks_the_whole_freelist() {
         let report = listener(slab).take_one(0);
         assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
         let census = check(slab).unwrap();
-        assert_eq!(census.free, census.objects, "nothing is lost");
+        assert_eq!(census.free, census.objects, "no object may be lost");
     });
 }
 
@@ -323,7 +323,11 @@ fn write_over_free_and_used_object_withdraws_only_the_free() {
         assert_ne!(scene.cache.alloc(Gfp::KERNEL).unwrap(), scene.first);
         assert_eq!((scene.slab.taken_out_of_use(), scene.report().is_empty()), (1, false));
         let address = scene.second.as_ptr() as u64;
-        assert_eq!(scene.free(scene.second), Err(ObjectFreeError::Damaged { address }), "it was somebody's until now");
+        assert_eq!(
+            scene.free(scene.second),
+            Err(ObjectFreeError::Damaged { address }),
+            "the object in use must be withdrawn when it is freed"
+        );
         assert!(scene.report().contains("BUG task: Object state overwritten\n"));
     });
 }

@@ -27,7 +27,7 @@ fn policy(objects: SlabPolicy, guard: SlabGuard, links: SlabLinks) -> Policy {
 /// Tests a frontend for one fast path, on an allocator all of whose caches are checked.
 fn through<F: FastPath>(policy: Policy) {
     with_world(policy, CacheFlags::DEBUG, |slab| {
-        let frontend = slab.frontend::<F>().expect("it is the policy's way");
+        let frontend = slab.frontend::<F>().expect("the policy must have this front end");
         for size in [1, 13, 100, 500, 3000, 8192] {
             let objects = [(); 40].map(|()| frontend.kmalloc(size, Gfp::KERNEL).unwrap());
             for object in objects {
@@ -59,7 +59,10 @@ fn through<F: FastPath>(policy: Policy) {
             frontend.free(object);
             frontend.free(object);
         }
-        assert!(listener(slab).take_one(0).contains(": Object already free\n"), "what is refused is reported once");
+        assert!(
+            listener(slab).take_one(0).contains(": Object already free\n"),
+            "a refused free must be reported exactly once"
+        );
         check(slab).unwrap();
     });
 }
@@ -97,18 +100,20 @@ fn correct_threads_cause_no_reports() {
                     let mut rng = fastrand::Rng::with_seed(cpu as u64);
                     for _ in 0..STEPS {
                         let (size, tag) = (rng.usize(1..300), rng.u8(..));
-                        let object = slab.kmalloc(size, Gfp::KERNEL).expect("memory is plenty");
+                        let object = slab.kmalloc(size, Gfp::KERNEL).expect("enough memory must be free");
                         // SAFETY: the object was just allocated and has `size` bytes.
                         unsafe { object.write_bytes(tag, size) };
-                        next.send((object.as_ptr().expose_provenance(), tag, size)).expect("everybody listens");
-                        let (address, tag, size) = receiver.recv().expect("everybody sends as many as they take");
+                        next.send((object.as_ptr().expose_provenance(), tag, size))
+                            .expect("every thread must still receive");
+                        let (address, tag, size) =
+                            receiver.recv().expect("every thread must send as many objects as it receives");
                         let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(address)).unwrap();
                         // SAFETY: the sender does not use the object any more, and has initialised its `size` bytes.
                         let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
                         assert!(bytes.iter().all(|byte| *byte == tag));
                         // SAFETY: this thread received the object and is its only owner; it does not use the object any
                         // more.
-                        unsafe { slab.kfree(object).expect("it is in use") };
+                        unsafe { slab.kfree(object).expect("the object must be in use") };
                         if rng.u32(0..500) == 0 {
                             slab.shrink();
                             assert_eq!(slab.validate(), 0);
@@ -121,5 +126,5 @@ fn correct_threads_cause_no_reports() {
         slab.shrink();
         assert_eq!(check(slab).unwrap().slabs, 0);
     })
-    .expect("the machine is right");
+    .expect("the configuration of the machine must be valid");
 }

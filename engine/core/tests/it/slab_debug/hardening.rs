@@ -119,7 +119,10 @@ fn mangled_link_reveals_no_address() {
     assert!(mangled.iter().zip(&next).all(|(word, next)| word >> 32 != next >> 32), "{mangled:x?} {next:x?}");
     let differences: Vec<u64> = mangled.windows(2).map(|pair| pair[0] ^ pair[1]).collect();
     let true_ones: Vec<u64> = next.windows(2).map(|pair| pair[0] ^ pair[1]).collect();
-    assert!(differences.iter().zip(&true_ones).all(|(found, real)| found != real), "the place is mixed in as well");
+    assert!(
+        differences.iter().zip(&true_ones).all(|(found, real)| found != real),
+        "the encoding must depend on the address of the link"
+    );
 }
 
 /// If links are plain, a stray write to a link can make a list end at any address. Such an end is not trusted.
@@ -158,7 +161,7 @@ fn random_order_differs_from_address_order() {
         let cache = slab.create(&CacheConfig::new("task", 64)).unwrap();
         let (mut objects, _second) = two_slabs(&cache);
         let ascending = objects.windows(2).filter(|pair| pair[0] < pair[1]).count();
-        assert!(ascending < objects.len() - 1, "they come in the order of their addresses");
+        assert!(ascending < objects.len() - 1, "the objects were allocated in the order of their addresses");
         objects.sort_unstable();
         objects.dedup();
         assert_eq!(objects.len(), usize::from(cache.info().layout.objects));

@@ -51,10 +51,10 @@ fn krealloc_of_a_freed_object_is_an_error() {
             slab.krealloc(object, 400, Gfp::KERNEL)
         };
         assert_eq!(grown, Err(KreallocError::Object(ObjectFreeError::DoubleFree { address })));
-        assert_eq!(slab.ksize(object), Ok(0), "nobody may use a byte of it");
+        assert_eq!(slab.ksize(object), Ok(0), "no byte of a freed object may be usable");
         assert_eq!(listener(slab).take().len(), 1);
         let census = check(slab).unwrap();
-        assert_eq!(census.objects, census.free, "what it was to move to is free again");
+        assert_eq!(census.objects, census.free, "the new object must be freed when krealloc fails");
     });
 }
 
@@ -102,12 +102,12 @@ fn foreign_pointers_are_reported() {
             let expected = Err(ObjectFreeError::Foreign { address });
             // SAFETY: no object of this slab is at this address, so the free is refused.
             assert_eq!(unsafe { cache.free(pointer(address)) }, expected);
-            let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
+            let [report] = &listener(slab).take()[..] else { panic!("exactly one report is expected") };
             assert!(report.contains("BUG task: Attempt to free object outside of slab\n"), "{report}");
             assert!(report.contains(&format!("Address {address:#x}\n")), "{report}");
             // SAFETY: no object of this slab is at this address, so the free is refused.
             assert_eq!(unsafe { slab.kfree(pointer(address)) }, expected);
-            let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
+            let [report] = &listener(slab).take()[..] else { panic!("exactly one report is expected") };
             assert!(report.contains("BUG kmalloc: Attempt to free object outside of slab\n"), "{report}");
         }
         check(slab).unwrap();

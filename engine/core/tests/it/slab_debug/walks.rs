@@ -27,7 +27,11 @@ fn validate_counts_damage_and_repairs_used_objects() {
         let fixes: Vec<&str> = reports.iter().filter_map(|report| report.lines().last()).collect();
         assert_eq!(fixes.iter().filter(|fix| fix.contains("Restoring")).count(), 2, "{fixes:?}");
         assert_eq!(fixes.iter().filter(|fix| fix.contains("taken out of use")).count(), 1, "{fixes:?}");
-        assert_eq!((cache.validate(), slab.validate()), (0, 1), "kmalloc's object is another cache's");
+        assert_eq!(
+            (cache.validate(), slab.validate()),
+            (0, 1),
+            "the damage must be counted only in the cache of kmalloc"
+        );
         assert_eq!(slab.validate(), 0);
         // SAFETY: the objects were allocated above and are not used any more.
         unsafe { objects[..500].iter().for_each(|&object| cache.free(object).unwrap()) };
@@ -41,7 +45,7 @@ fn validate_accepts_an_unchecked_cache() {
         let cache = slab.create(&CacheConfig::new("task", 40)).unwrap();
         cache.alloc(Gfp::KERNEL).unwrap();
         assert_eq!((cache.validate(), slab.validate()), (0, 0));
-        cache.each_in_use(|object| panic!("nobody knows about {object:?}"));
+        cache.each_in_use(|object| panic!("an unchecked cache knows no objects, but listed {object:?}"));
     });
 }
 
@@ -59,9 +63,9 @@ fn each_in_use_callback_may_free_and_allocate() {
                 unsafe { cache.free(first).unwrap() };
             }
         });
-        assert_eq!(shown, 2, "the second one lies after the first");
+        assert_eq!(shown, 2, "the walk must show both objects");
         // SAFETY: the object was allocated during the walk and is not used any more.
-        unsafe { cache.free(second.expect("there is memory")).unwrap() };
+        unsafe { cache.free(second.expect("enough memory must be free")).unwrap() };
         cache.destroy().unwrap();
     });
 }

@@ -60,7 +60,8 @@ pub(super) const FROZEN_512: Workload = Workload {
 pub(super) const AUTHOR_LOOP: Workload = Workload {
     case: Case {
         name: "order-9-split-free",
-        about: "the author's loop: allocate a block of order 9, split it, free the range; all of it is timed",
+        about: "the loop of the patch's author: allocate a block of order 9, split it, free the range; all of it is \
+            timed",
         operation: "a loop",
         operations: 500,
         ..PAGES.case

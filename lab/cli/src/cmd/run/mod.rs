@@ -1,5 +1,7 @@
 //! `freehold run`: runs a program whose malloc is Freehold.
 
+mod child;
+mod left_out;
 mod profiled;
 
 use std::env;
@@ -9,15 +11,19 @@ use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use freehold_malloc::process::options::Options;
 use freehold_report::output::write_atomically;
 
 use crate::error::Error;
+use left_out::LeftOut;
 
 /// Library that this program carries; empty unless the program was built with the profile `dist`.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfreehold.so"));
+/// Library of a package that installed this program, from the program's folder.
+const INSTALLED: &str = "../lib/freehold/libfreehold.so";
 /// File name of the library in an installation.
 const NAME: &str = "libfreehold.so";
 /// File name under which cargo builds the library.
@@ -47,20 +53,26 @@ const PRELOAD: &str = "LD_PRELOAD";
     huge-pages=system|wanted      system: the system's default; wanted: request huge pages [system]\n  \
     sections=auto|locks           auto: restartable sequences if the system has them; locks: locks [auto]\n  \
     hardened=off|on               detect memory misuse, and terminate the program with a report [off]\n  \
-    stats=off|exit|sizes          print statistics at exit; sizes: also for each size [off]\n  \
+    stats=off|exit|long|sizes     print statistics at exit; long: not of brief, small processes; sizes: also for each \
+    size [off]\n  \
     profile=PATH                  file for a heap profile by call site, as text that pprof reads; %p is the process, \
     %n the number of profiles that it wrote before [none]\n  \
     profile-rate=SIZE             mean number of bytes between two samples [512K]\n  \
     profile-signal=NUMBER         signal that writes a profile, such as 12 (USR2) [only at exit]\n\n\
+    A line of --stats has the process, its peak and final resident memory, its CPU time, and the malloc's memory in \
+    MiB: objects in use or cached, idle parts of slabs, runs of pages, free memory, and memory returned to the system. \
+    A process that ends by _exit or a signal prints nothing. The command waits for the program.\n\n\
     With --profile, this command waits for the program and converts its profiles to FILE, in pprof's format and with \
     names of functions. FILE is the last profile of the program itself. If FILE contains %p, the profiles of child \
     processes are written too; if FILE contains %n, the profiles that signals requested. A program that a signal \
     terminates writes only the profiles that signals requested.\n\n\
-    Exit status: that of the program; 2 if it could not be started.")]
+    Exit status: that of the program. 127 if there is no such program, 126 if it cannot be started, and 2 if an option \
+    is invalid.")]
 pub struct RunArgs {
-    /// Print the memory use of the program, and of each child process, on stderr when it exits
-    #[arg(long)]
-    stats: bool,
+    /// Print the memory and CPU time of the program, and of each child process that lived at least 1 s or used 64 MiB,
+    /// on stderr when it exits; the last line counts the others. `all`: of every process
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "long")]
+    stats: Option<StatsChoice>,
 
     /// Detect memory misuse: writes beyond a block or after its free, double and invalid frees. The program is then
     /// terminated with a report. Costs 16 bytes a block, some MiB of freed blocks in quarantine, and time
@@ -84,23 +96,52 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// Replaces this process by the program, and returns only if that fails. With `--profile`, runs the program as a child
-/// and waits for it; with `--print-library`, only prints the path.
+/// Processes whose statistics are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StatsChoice {
+    /// The program, and child processes that lived at least 1 s or used 64 MiB.
+    Long,
+    /// Every process.
+    All,
+}
+
+/// Replaces this process by the program, and returns only if that fails. With `--profile` or
+/// `--stats`, runs the program as a child and waits for it; with `--print-library`, only prints the path.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
     let library = find_library()?;
     if args.print_library {
         return Ok(freehold_report::output::print(format!("{}\n", library.display()).as_bytes())?);
     }
-    let Some(mut command) = profiled::command(&args.command) else {
+    let Some(mut command) = command(&args.command) else {
         return Err(Error::Input("no program given; give a program after --".to_owned()));
     };
-    let options = options(args)?;
+    let mut options = options(args)?;
+    let left_out = (args.stats == Some(StatsChoice::Long)).then(LeftOut::create).transpose()?;
+    options.extend(left_out.iter().map(LeftOut::options));
     command.env(PRELOAD, preload(&library));
-    if let Some(file) = &args.profile {
-        return profiled::run(command, &options, file);
+    let result = match (&args.profile, &left_out) {
+        (Some(file), _) => profiled::run(command, &options, file),
+        (None, Some(_)) => {
+            command.env(OPTIONS, options);
+            child::run(command).and_then(|(_, status)| child::pass_on(status))
+        }
+        (None, None) => {
+            let error = command.env(OPTIONS, options).exec();
+            Err(child::cannot_run(&command, error))
+        }
+    };
+    if let Some(left_out) = left_out {
+        left_out.report();
     }
-    let error = command.env(OPTIONS, options).exec();
-    Err(Error::Input(format!("cannot run `{}`: {error}", command.get_program().to_string_lossy())))
+    result
+}
+
+/// Builds a command from its words; `None` without words.
+fn command(words: &[OsString]) -> Option<Command> {
+    let (program, arguments) = words.split_first()?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Some(command)
 }
 
 /// Returns the options of the library: the ones in the environment, which may replace the default `return=helper`, and
@@ -113,7 +154,10 @@ fn options(args: &RunArgs) -> Result<String, Error> {
         })?;
     }
     let inherited = env::var(OPTIONS).unwrap_or_default();
-    let stats = args.stats.then_some("stats=exit");
+    let stats = args.stats.map(|choice| match choice {
+        StatsChoice::Long => "stats=long",
+        StatsChoice::All => "stats=exit",
+    });
     let hardened = args.hardened.then_some("hardened=on");
     let parts = ["return=helper", &inherited]
         .into_iter()
@@ -133,13 +177,16 @@ fn preload(library: &Path) -> OsString {
     list
 }
 
-/// Returns the path of the library: the one that this program carries, unpacked into the user's cache; if this program
-/// carries none, the one that [`beside`] finds. Returns an error if there is none, or if its path contains a space or
-/// colon.
+/// Returns the path of the library: the one that a package installed with this program; otherwise the one that this
+/// program carries, unpacked into the user's cache; if this program carries none, the one that [`beside`] finds.
+/// Returns an error if there is none, or if its path contains a space or colon.
 pub(crate) fn find_library() -> Result<PathBuf, Error> {
-    let found = if LIBRARY.is_empty() { beside().ok_or_else(missing)? } else { unpack(LIBRARY)? };
-    // The dynamic loader splits the list at spaces and colons.
-    if found.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
+    let found = match installed() {
+        Some(place) => place,
+        None if LIBRARY.is_empty() => beside().ok_or_else(missing)?,
+        None => unpack(LIBRARY)?,
+    };
+    if !can_be_preloaded(&found) {
         let found = found.display();
         return Err(Error::Input(format!(
             "{found} cannot be preloaded, because its path contains a space or colon; set XDG_CACHE_HOME"
@@ -152,6 +199,19 @@ fn missing() -> Error {
     Error::Input(format!(
         "cannot find {NAME} in this program or in its folder; `cargo build --release` in a checkout builds both"
     ))
+}
+
+/// Returns whether the dynamic loader accepts the path. It splits the list at spaces and colons.
+fn can_be_preloaded(library: &Path) -> bool {
+    !library.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':'))
+}
+
+/// Returns the library of the package that installed this program. A removal of the package removes this library too,
+/// and leaves nothing in the user's cache.
+fn installed() -> Option<PathBuf> {
+    let program = env::current_exe().ok()?;
+    let place = fs::canonicalize(program.parent()?.join(INSTALLED)).ok()?;
+    can_be_preloaded(&place).then_some(place)
 }
 
 /// Searches the program's folder and the library folder of an installation for [`NAME`], and then the program's folder

@@ -1,31 +1,22 @@
 //! Runs a program for its heap profile: waits for the program, and converts the profiles that it wrote to pprof's
 //! format.
 //!
-//! The library writes its text to a temporary folder, under the numbers of the process and of the profile. Signals sent
-//! to this program are meant for the child, so they are passed on. Signals of a terminal are not, because the terminal
-//! sends them to both.
+//! The library writes its text to a temporary folder, under the numbers of the process and of the profile.
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
-use std::{env, process, thread};
+use std::{env, process};
 
 use freehold_pprof::{Profile, to_pprof};
 use freehold_report::output::{try_file, write_atomically};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
-use signal_hook::iterator::SignalsInfo;
-use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
-use super::OPTIONS;
+use super::{OPTIONS, child};
 use crate::error::Error;
 
-/// Signals that are passed on, except those that this process inherited as ignored.
-const PASSED_ON: [i32; 7] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
 /// File name extension of the library's profiles.
 const ENDING: &str = "heap";
 
@@ -36,14 +27,7 @@ pub(super) fn run(mut command: Command, options: &str, file: &Path) -> Result<()
     let pattern = folder.0.join(format!("%p.%n.{ENDING}"));
     command.env(OPTIONS, format!("{options},profile={}", pattern.display()));
     let program = command.get_program().to_string_lossy().into_owned();
-    // Signals are registered before the spawn, so that those that arrive earlier are kept for the program.
-    let ignored = ignored_signals();
-    let passed_on = PASSED_ON.into_iter().filter(|signal| ignored & 1 << (signal - 1) == 0);
-    let signals = SignalsInfo::<WithRawSiginfo>::new(passed_on);
-    let signals = signals.map_err(|error| Error::Input(format!("cannot pass signals on: {error}")))?;
-    let child = command.spawn().map_err(|error| Error::Input(format!("cannot run `{program}`: {error}")))?;
-    let main = child.id();
-    let status = wait(child, signals)?;
+    let (main, status) = child::run(command)?;
     let written = folder.convert(&name, main)?;
     if written == 0 {
         eprintln!(
@@ -51,37 +35,7 @@ pub(super) fn run(mut command: Command, options: &str, file: &Path) -> Result<()
              or calls exit, but not if it ends by _exit or a signal; see --set profile-signal=NUMBER"
         );
     }
-    if status.success() { Ok(()) } else { Err(Error::Passed(status)) }
-}
-
-/// Returns the signals that this process inherited as ignored, as a bit mask. The child inherits them too, unless this
-/// process installs handlers for them.
-fn ignored_signals() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
-    mask.unwrap_or(0)
-}
-
-/// Waits for a program, and passes signals on to it until it has ended.
-fn wait(mut child: Child, mut signals: SignalsInfo<WithRawSiginfo>) -> Result<process::ExitStatus, Error> {
-    let pid = Pid::from_child(&child);
-    let handle = signals.handle();
-    let passing = thread::spawn(move || {
-        for signal in &mut signals {
-            // The kernel sends a terminal's signals to the whole process group, so the child has them already.
-            let is_from_terminal = signal.si_code > 0;
-            if !is_from_terminal && let Some(signal) = Signal::from_named_raw(signal.si_signo) {
-                let _sent = kill_process(pid, signal);
-            }
-        }
-    });
-    // `NOWAIT` leaves the child a zombie, so its process ID is not reused while signals are passed on.
-    while waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
-        .is_err_and(|error| error == rustix::io::Errno::INTR)
-    {}
-    handle.close();
-    let _ended = passing.join();
-    child.wait().map_err(|error| Error::Input(format!("cannot wait for the program: {error}")))
+    child::pass_on(status)
 }
 
 /// Path pattern of the profiles, in which `%p` is replaced by the process and `%n` by the number of the profile.
@@ -175,14 +129,6 @@ fn write(from: &Path, to: &Path) -> Result<(), Error> {
 
 fn unreadable(error: impl Display) -> Error {
     Error::Input(format!("cannot read the profile that the library wrote: {error}"))
-}
-
-/// Builds a command from its words; `None` without words.
-pub(super) fn command(words: &[OsString]) -> Option<Command> {
-    let (program, arguments) = words.split_first()?;
-    let mut command = Command::new(program);
-    command.args(arguments);
-    Some(command)
 }
 
 #[cfg(test)]

@@ -111,7 +111,7 @@ impl Page {
     fn next(&mut self) -> Value {
         loop {
             if let Message::Text(text) = self.socket.read().expect("the browser answers") {
-                return serde_json::from_str(&text).expect("the browser speaks JSON");
+                return serde_json::from_str(&text).expect("the answer of the browser must be JSON");
             }
         }
     }
@@ -127,8 +127,8 @@ impl Drop for Page {
 
 /// Returns the address at which the browser listens. The rest of its output is discarded.
 fn address(browser: &mut Child) -> String {
-    let mut lines = BufReader::new(browser.stderr.take().expect("it was piped")).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(browser.stderr.take().expect("stderr must be a pipe")).lines().map_while(Result::ok);
     let address = lines.find_map(|line| line.strip_prefix(LISTENS).map(str::to_owned));
     thread::spawn(move || lines.for_each(drop));
-    address.expect("the browser says where it listens")
+    address.expect("the browser must print its address")
 }

@@ -31,7 +31,7 @@ pub(crate) fn freehold(arguments: &[&str]) -> Output {
         build_library();
     }
     let mut command = Command::cargo_bin("freehold").expect("the binary is built with the tests");
-    command.env_remove("NO_COLOR").args(arguments).output().expect("the binary runs")
+    command.env_remove("NO_COLOR").env_remove("COLUMNS").args(arguments).output().expect("the binary runs")
 }
 
 /// Builds the malloc's library with the profile for distribution, and puts it beside the program under test, once for
@@ -74,8 +74,13 @@ pub(crate) fn stderr(output: &Output) -> String {
 /// Asserts that a run was refused: exit status 2, nothing on stdout, and one sentence on stderr that contains `part`.
 /// On a busy machine, progress lines precede the sentence if the run takes more than ten seconds.
 pub(crate) fn assert_refused(output: &Output, part: &str) {
+    assert_refused_with(2, output, part);
+}
+
+/// Asserts what [`assert_refused`] asserts, with another exit status.
+pub(crate) fn assert_refused_with(code: i32, output: &Output, part: &str) {
     let said = stderr(output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(output.status.code(), Some(code), "{said}");
     assert!(output.stdout.is_empty(), "partial output: {}", String::from_utf8_lossy(&output.stdout));
     let sentences: Vec<&str> = said.lines().filter(|line| !line.contains(" %, ")).collect();
     assert!(said.ends_with('\n') && sentences.len() == 1 && sentences[0].starts_with("freehold: "), "{said}");

@@ -29,7 +29,7 @@ impl Recorder {
         let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let instance = Path::new("/sys/kernel/tracing/instances").join(format!("freehold-{}", child.id()));
         while !instance.is_dir() {
-            assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
+            assert_eq!(child.try_wait().unwrap(), None, "the recorder ended before it created its instance");
             std::thread::yield_now();
         }
         Recorder { child, instance }

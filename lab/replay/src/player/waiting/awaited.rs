@@ -88,7 +88,7 @@ impl Player<'_, '_> {
         for (page, tenant) in (0..).zip(self.tenants_of(&claim, freed)) {
             let here = pfn.offset(page);
             if let Some(tenant) = tenant {
-                self.memory().identity.set_one(tenant, here, claim.cpu);
+                self.set_page(tenant, here, claim.gfp, claim.cpu);
             } else {
                 self.cut(pfn, claim.order, Order::ZERO);
                 self.give_back(here, Order::ZERO);

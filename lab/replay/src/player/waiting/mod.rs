@@ -31,9 +31,11 @@ pub(crate) struct Claim {
     pub(crate) time: u64,
     /// First recorded frame; `None` if the recorded kernel refused the request.
     pub(crate) recorded: Option<usize>,
+    /// Flags of the request that the task makes next if this one is refused.
+    pub(crate) second: Option<Gfp>,
     /// Work of the task at the request.
     pub(crate) work: Work,
-    /// Whether the request waited for its task's turn, so that its frames are already awaited.
+    /// Whether the request waited for its task's turn or for an answer, so that its frames are already awaited.
     pub(crate) is_queued: bool,
 }
 

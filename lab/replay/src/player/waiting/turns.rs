@@ -88,7 +88,8 @@ impl Player<'_, '_> {
             },
         };
         let waiting = &mut model.waiting;
-        waiting.under_way.get_mut(&ticket).expect("an unanswered request is under way").fate = Owner::Claim(claim);
+        let owner = Owner::Claim(Claim { is_queued: true, ..claim });
+        waiting.under_way.get_mut(&ticket).expect("an unanswered request is under way").fate = owner;
         if !claim.is_queued {
             waiting.wait_for(&claim);
         }
@@ -181,12 +182,14 @@ impl Player<'_, '_> {
             (Owner::Nobody, Ok(pfn)) => return self.give_back(pfn, order),
             (Owner::Nobody, Err(_)) => return,
         };
-        self.serve(claim, answered);
         let Some(waiting) = self.waiting() else { return };
         if let Some(late) = waiting.late.get_mut(&claim.task) {
             late.waits = false;
             waiting.lateness.insert(claim.task, at.saturating_sub(claim.time));
         }
+        // A second request lets the task wait again.
+        self.serve(claim, answered, at);
+        let Some(waiting) = self.waiting() else { return };
         waiting.plan_next(claim.task, at);
     }
 

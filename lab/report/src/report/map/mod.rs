@@ -2,12 +2,15 @@
 //!
 //! A *cell* is the state of one pageblock: its type, the number of its pages in use, the number of these that are
 //! movable, and the CPU that owns it. Cells are in the order of addresses. A map may also have the frames of some
-//! pageblocks at its last moment. An HTML page draws the map ([`packed`]) and shows these frames for the pageblocks in
+//! pageblocks at its last moment. An HTML page contains pictures of the moment in which A and B differ most
+//! ([`difference`], [`picture`]). Its script draws all moments ([`packed`]) and shows the frames of the pageblocks in
 //! which A and B differ most. A terminal prints one moment of the map ([`terminal`]), and JSON contains the sums of
 //! each moment.
 
+pub mod difference;
 pub mod frames;
 pub mod packed;
+pub mod picture;
 pub mod terminal;
 
 use serde::ser::SerializeStruct;
@@ -100,12 +103,6 @@ impl Cell {
     pub fn is_mixed(&self) -> bool {
         self.movable > 0 && self.movable < self.used
     }
-
-    /// Returns a measure of the difference between two cells: the difference in pages, plus 512 if the types differ.
-    fn distance(&self, other: &Cell) -> u32 {
-        let of_type = if self.migratetype == other.migratetype { 0 } else { 512 };
-        of_type + u32::from(self.used.abs_diff(other.used)) + u32::from(self.movable.abs_diff(other.movable))
-    }
 }
 
 impl Sums {
@@ -144,16 +141,6 @@ impl MemoryMap {
         format!("{}: {}", self.of, names.join(" and "))
     }
 
-    /// Returns the caption of the map: how to read and use it.
-    pub fn caption(&self) -> String {
-        let note = if self.note.is_empty() { String::new() } else { format!(" {}", self.note) };
-        format!(
-            "Each cell is a pageblock of {} pages, in the order of addresses. The slider selects the moment. A click on \
-             a cell, or the arrow keys, select a pageblock and show its contents.{note}",
-            self.block_pages
-        )
-    }
-
     /// Returns the number of cells of one moment.
     pub fn len(&self) -> usize {
         self.stretches.iter().map(|stretch| stretch.blocks as usize).sum()
@@ -164,27 +151,30 @@ impl MemoryMap {
         self.len() == 0
     }
 
+    /// Returns the cells of a side at a moment; nothing if the map has no such side or moment.
+    pub fn cells(&self, side: usize, moment: usize) -> &[Cell] {
+        self.sides.get(side).and_then(|side| side.cells.get(moment)).map_or(&[], Vec::as_slice)
+    }
+
     /// Returns the first frame of a pageblock; `None` if the map has no pageblock of this number.
     pub fn first_frame(&self, block: usize) -> Option<u64> {
+        let (stretch, within) = self.stretch(block)?;
+        Some(stretch.first + within as u64 * u64::from(self.block_pages))
+    }
+
+    /// Returns the name of the zone of a pageblock; `None` if the map has no pageblock of this number.
+    pub fn zone(&self, block: usize) -> Option<&str> {
+        self.stretch(block).map(|(stretch, _)| stretch.zone.as_str())
+    }
+
+    /// Returns the stretch of a pageblock, and the number of the pageblock within it.
+    fn stretch(&self, block: usize) -> Option<(&Stretch, usize)> {
         let mut before = 0;
         self.stretches.iter().find_map(|stretch| {
             let within = block.checked_sub(before).filter(|&within| within < stretch.blocks as usize);
             before += stretch.blocks as usize;
-            within.map(|within| stretch.first + within as u64 * u64::from(self.block_pages))
+            within.map(|within| (stretch, within))
         })
-    }
-
-    /// Returns the pageblocks whose frames are known on all sides, at most [`FRAMES_OF_MAX`] of them. Pageblocks in
-    /// which the last moments of the first two sides differ most are first.
-    pub fn differing(&self) -> Vec<usize> {
-        let Some([first, rest @ ..]) = self.sides.get(..) else { return Vec::new() };
-        let other = rest.first().unwrap_or(first);
-        let Some((a, b)) = first.cells.last().zip(other.cells.last()) else { return Vec::new() };
-        let known = |block: &u32| rest.iter().all(|side| side.frames.get(*block).is_some());
-        let mut blocks: Vec<usize> = first.frames.blocks().filter(known).map(|block| block as usize).collect();
-        blocks.sort_by_key(|&block| (std::cmp::Reverse(a[block].distance(&b[block])), block));
-        blocks.truncate(FRAMES_OF_MAX);
-        blocks
     }
 }
 

@@ -14,6 +14,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::frames::Run;
+use super::picture::{DIFFERENCE_COLORS, FAINTEST, Layout, OWNER_COLORS, SMALLEST_DIFFERENCE, TYPE_COLORS};
 use super::{Cell, FrameState, MemoryMap, Side, Sums, TYPES};
 
 /// Bytes of a cell.
@@ -21,10 +22,20 @@ const PLANES: usize = 7;
 
 /// Packs a map for the script of the page.
 pub fn pack(map: &MemoryMap) -> Value {
-    let differing = map.differing();
+    let (differing, opening) = (map.differing(), map.opening());
     json!({
         "of": map.of,
         "types": TYPES,
+        "colors": {
+            "types": TYPE_COLORS,
+            "owners": OWNER_COLORS,
+            "difference": DIFFERENCE_COLORS,
+            "faintest": FAINTEST,
+            "smallest": SMALLEST_DIFFERENCE,
+        },
+        "layout": Layout::new(map),
+        "opening": [opening.moment, opening.block],
+        "differ": map.difference_counts(),
         "block_pages": map.block_pages,
         "stretches": map.stretches,
         "moments": map.moments,

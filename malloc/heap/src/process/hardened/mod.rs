@@ -36,7 +36,7 @@ mod seal;
 use core::ptr::NonNull;
 
 use super::{AnyHeap, Block, MALLOC, NESTED, PAGE, Place, RETURNS, Site, enter, free_within, frontend_of, with_heap};
-use crate::process::start::Malloc;
+use crate::process::parts::Malloc;
 use freehold::slab::cpu::PushOutcome;
 use quarantine::{HeldRun, QUARANTINE};
 use report::{Misuse, end};
@@ -105,15 +105,15 @@ fn allocate_run(malloc: &'static Malloc, pages: u32, align: u32) -> Option<Block
 
 /// Frees a block, and holds it in the quarantine. Null is ignored. Terminates the program if misuse is detected.
 #[inline]
-pub(super) fn free(malloc: &'static Malloc, object: *mut u8, asked: RequestedSize, site: Site) {
+pub(super) fn free(malloc: &'static Malloc, object: *mut u8, requested: RequestedSize, site: Site) {
     let Some(start) = NonNull::new(object) else { return };
     let address = object.addr();
     if NESTED.contains(address) {
         return;
     }
     let slot = live(malloc, start, site);
-    if let RequestedSize::Bytes(bytes) = asked
-        && bytes != slot.asked()
+    if let RequestedSize::Bytes(bytes) = requested
+        && bytes != slot.requested()
     {
         end(start, &Misuse::Size { bytes }, Some(&slot), site);
     }
@@ -128,7 +128,7 @@ pub(super) fn free(malloc: &'static Malloc, object: *mut u8, asked: RequestedSiz
 
 /// Returns the requested bytes of a block. Terminates the program if misuse is detected.
 pub(super) fn usable(malloc: &'static Malloc, start: NonNull<u8>, site: Site) -> usize {
-    live(malloc, start, site).asked()
+    live(malloc, start, site).requested()
 }
 
 /// Changes the requested size of a block in place, if its memory fits the new size well, and returns whether it does.
@@ -239,11 +239,11 @@ fn free_run(malloc: &'static Malloc, slot: Slot, site: Site) {
 }
 
 fn hold_run(malloc: &'static Malloc, slot: Slot, site: Site) {
-    let (asked, allocated) = (slot.asked(), slot.allocated());
+    let (requested, allocated) = (slot.requested(), slot.allocated());
     // SAFETY: the caller of `free` promised that the block is not used any more.
     let run = unsafe { malloc.runs.hold(slot.start()) }
         .unwrap_or_else(|error| end(slot.start(), &Misuse::Run(error), None, site));
-    let held = HeldRun { start: slot.start().as_ptr().addr(), asked, allocated, freed: site, run };
+    let held = HeldRun { start: slot.start().as_ptr().addr(), requested, allocated, freed: site, run };
     if let Some(left) = QUARANTINE.push_run(held) {
         malloc.runs.release(left.run);
     }

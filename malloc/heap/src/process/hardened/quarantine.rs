@@ -39,21 +39,21 @@ const WORD: usize = 8;
 struct Rotation<const PLACES: usize> {
     /// Number of blocks that were put in. A thread that is preempted between the load and the store may use a place
     /// twice, which is harmless.
-    came: AtomicUsize,
+    blocks: AtomicUsize,
     places: [Place; PLACES],
 }
 
 impl<const PLACES: usize> Rotation<PLACES> {
     const fn new() -> Rotation<PLACES> {
-        Rotation { came: AtomicUsize::new(0), places: [const { AtomicU64::new(0) }; PLACES] }
+        Rotation { blocks: AtomicUsize::new(0), places: [const { AtomicU64::new(0) }; PLACES] }
     }
 
     /// Puts a block into the place of the oldest one, and returns the oldest one.
     #[inline]
     fn swap(&self, block: u64) -> u64 {
-        let came = self.came.load(Relaxed);
-        self.came.store(came.wrapping_add(1), Relaxed);
-        self.places[came % PLACES].swap(block, AcqRel)
+        let blocks = self.blocks.load(Relaxed);
+        self.blocks.store(blocks.wrapping_add(1), Relaxed);
+        self.places[blocks % PLACES].swap(block, AcqRel)
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) struct HeldRun {
     /// Address of the first byte.
     pub start: usize,
     /// Requested bytes.
-    pub asked: usize,
+    pub requested: usize,
     pub allocated: Site,
     pub freed: Site,
     pub run: runs::ProtectedRun,

@@ -76,7 +76,7 @@ fn write(to: &mut dyn Write, start: NonNull<u8>, misuse: &Misuse, slot: Option<&
 
 /// Writes the history of a held run.
 pub(super) fn describe_run(to: &mut dyn Write, held: &HeldRun) -> fmt::Result {
-    writeln!(to, "freehold:   block of {} bytes, allocated by {}", held.asked, held.allocated)?;
+    writeln!(to, "freehold:   block of {} bytes, allocated by {}", held.requested, held.allocated)?;
     writeln!(to, "freehold:   freed by {}", held.freed)
 }
 
@@ -85,10 +85,10 @@ pub(super) fn describe(to: &mut dyn Write, slot: &Slot) -> fmt::Result {
     match slot.state() {
         State::Broken => writeln!(to, "freehold:   place for a block of up to {} bytes", slot.most()),
         State::Live => {
-            writeln!(to, "freehold:   block of {} bytes, allocated by {}", slot.asked(), slot.allocated())
+            writeln!(to, "freehold:   block of {} bytes, allocated by {}", slot.requested(), slot.allocated())
         }
         State::Held => {
-            writeln!(to, "freehold:   block of {} bytes, allocated by {}", slot.asked(), slot.allocated())?;
+            writeln!(to, "freehold:   block of {} bytes, allocated by {}", slot.requested(), slot.allocated())?;
             writeln!(to, "freehold:   freed by {}", slot.freed())?;
             match slot.first_touched() {
                 Some(at) => writeln!(to, "freehold:   first overwritten byte: {at}"),

@@ -133,7 +133,7 @@ impl Slot {
     }
 
     /// Returns the requested bytes of a block with a valid seal.
-    pub(super) fn asked(&self) -> usize {
+    pub(super) fn requested(&self) -> usize {
         self.bytes - SEAL - (self.word(0) & ((1 << PADDING_BITS) - 1)) as usize
     }
 
@@ -150,7 +150,7 @@ impl Slot {
     /// Returns whether the padding of a block in use is unchanged.
     #[inline]
     pub(super) fn is_whole(&self) -> bool {
-        let (mut at, end, pad) = (self.asked(), self.most(), pad(self.word(0)));
+        let (mut at, end, pad) = (self.requested(), self.most(), pad(self.word(0)));
         let wanted = u64::from_ne_bytes([pad; WORD]);
         let mut touched = 0;
         while at + WORD <= end {
@@ -273,10 +273,10 @@ mod tests {
         with_slot(|slot, _| {
             assert_eq!(slot.state(), State::Broken);
             slot.seal(100, Site(0x7000));
-            assert_eq!((slot.state(), slot.asked(), slot.allocated()), (State::Live, 100, Site(0x7000)));
+            assert_eq!((slot.state(), slot.requested(), slot.allocated()), (State::Live, 100, Site(0x7000)));
             assert!(slot.is_whole());
             slot.hold(Site(0x8000));
-            assert_eq!((slot.state(), slot.asked()), (State::Held, 100));
+            assert_eq!((slot.state(), slot.requested()), (State::Held, 100));
             assert_eq!((slot.allocated(), slot.freed()), (Site(0x7000), Site(0x8000)));
             assert!(slot.is_untouched());
             slot.release();
@@ -312,7 +312,7 @@ mod tests {
         with_slot(|slot, _| {
             for size in [0, 8, 100, 112] {
                 slot.seal(size, Site::UNKNOWN);
-                assert_eq!((slot.state(), slot.asked(), slot.is_whole()), (State::Live, size, true));
+                assert_eq!((slot.state(), slot.requested(), slot.is_whole()), (State::Live, size, true));
             }
             assert!(slot.is_about(128) && slot.is_about(100) && !slot.is_about(129) && !slot.is_about(60));
         });

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! sampler   selects the requests to sample, by random distances in bytes
+//! walker    walks the stack of a request
 //! stack     call stacks of requests
 //! recall    cache of stacks
 //! samples   the sampled blocks that are in use
@@ -37,6 +38,7 @@ mod recall;
 mod sampler;
 mod samples;
 mod stack;
+mod walker;
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int};
@@ -57,7 +59,7 @@ use dump::Scratch;
 use path::Process;
 pub use path::Template;
 use samples::{Sample, Samples};
-use stack::Walker;
+use walker::Walker;
 
 /// Default mean of the bytes between two samples. Other allocators use the same value.
 pub const MEAN: usize = 512 << 10;

@@ -43,7 +43,7 @@ fn rseq() -> Option<Rseq> {
 
 /// Returns one more than the highest number of a CPU on which the process may run.
 fn cpu_count() -> u16 {
-    cpus().iter().max().expect("we run on some CPU").0 + 1
+    cpus().iter().max().expect("the affinity mask must contain a CPU").0 + 1
 }
 
 fn locks() -> Vec<SpinLock> {
@@ -116,7 +116,7 @@ fn drain_takes_the_list_of_each_cpu() {
         let slot = world.slot(cpu);
         slot.main.store(world.chain(slab, 0..3).head, Relaxed);
         let taken = rseq.drain(cpu, slot, EMPTY);
-        let (objects, mark) = world.list(taken).expect("nothing else has happened to it");
+        let (objects, mark) = world.list(taken).expect("the list must be unchanged");
         assert_eq!(objects, [0, 1, 2].map(|index| world.object(slab, index)));
         assert_eq!(mark, end_mark(world.base(slab)));
         assert_eq!(rseq.drain(cpu, slot, EMPTY), EMPTY);
@@ -143,7 +143,11 @@ fn drain_takes_the_sheaf_of_each_cpu() {
         assert_eq!(rseq.pop_sheaf(world.slots()), None);
         // SAFETY: the push is refused because the slot has no sheaf, so the object is not used.
         let pushed = unsafe { rseq.push_sheaf(world.slots(), ObjectAddress::new(objects[0])) };
-        assert_eq!((pushed, slot.main.load(Relaxed)), (PushOutcome::Refused, none), "there is no room without a sheaf");
+        assert_eq!(
+            (pushed, slot.main.load(Relaxed)),
+            (PushOutcome::Refused, none),
+            "a push without a sheaf must be refused"
+        );
     }
 }
 

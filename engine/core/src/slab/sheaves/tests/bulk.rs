@@ -30,7 +30,11 @@ fn bulk_uses_whole_sheaves() {
         );
         check(slab).unwrap();
         cache.alloc_bulk(GFP, &mut objects[..CAPACITY + 10]).unwrap();
-        assert_eq!(held(slab, cache.id, CpuId(0)), [0, 0, 0], "and emptied, before slabs are asked");
+        assert_eq!(
+            held(slab, cache.id, CpuId(0)),
+            [0, 0, 0],
+            "the sheaves must be emptied before objects of slabs are allocated"
+        );
         free(&cache, &objects[..CAPACITY + 10]);
         free(&cache, &one);
         // SAFETY: the object was allocated above, and was not freed since.
@@ -81,4 +85,26 @@ fn failed_bulk_returns_sheaf_objects() {
         check(slab).unwrap();
         assert_eq!(core::iter::from_fn(|| cache.alloc(GFP).ok()).count(), 3);
     });
+}
+
+/// An address inside an object must not reach a sheaf, from which it would be allocated.
+#[test]
+fn address_inside_an_object_is_refused_in_a_bulk() {
+    for policy in [policy(), Policy::FREEHOLD] {
+        on_machine_with(policy, &[NodeId(0)], |slab| {
+            let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+            let objects = allocate(&cache, 10);
+            // SAFETY: the result is used as an address only.
+            let inside = unsafe { objects[9].byte_add(8) };
+            // SAFETY: the objects were allocated above and are freed once, except for an address, which is refused.
+            let error = unsafe { cache.free_bulk(&[&objects[..9], &[inside]].concat()) };
+            assert_eq!(error, Err(ObjectFreeError::Interior { address: inside.as_ptr() as u64 }));
+            let again = allocate(&cache, 3 * CAPACITY);
+            assert!(!again.contains(&inside), "no sheaf has the address");
+            free(&cache, &again);
+            free(&cache, &objects[9..]);
+            check(slab).unwrap();
+            cache.destroy().unwrap();
+        });
+    }
 }

@@ -127,9 +127,9 @@ fn tell_every_lie(callbacks: Hooks<Equipped>) {
             audit::<Equipped>();
         }
     }
-    assert_eq!(State::current().reports.load(SeqCst), 0, "no free is refused");
+    assert_eq!(State::current().reports.load(SeqCst), 0, "no free may be reported as an error");
     let idle: Vec<_> = CALLBACKS.into_iter().filter(|&callback| DONE[callback as usize].load(SeqCst) == 0).collect();
-    assert_eq!(idle, [], "each callback had its turn");
+    assert_eq!(idle, [], "each callback must be called");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::{CPUS, Slab, attack, picture, policies};
 const ROUNDS: usize = if cfg!(miri) { 3 } else { 150 };
 
 fn allocate(slab: &Slab<'_, '_, '_, '_>) {
-    let cache = slab.create(&CacheConfig::new("crowd", 96)).expect("there is room");
+    let cache = slab.create(&CacheConfig::new("crowd", 96)).expect("the cache can be created");
     let mut objects = Vec::new();
     for round in 0..ROUNDS {
         objects.extend(cache.alloc(Gfp::NOWAIT));
@@ -22,15 +22,15 @@ fn allocate(slab: &Slab<'_, '_, '_, '_>) {
     objects.sort();
     let len = objects.len();
     objects.dedup();
-    assert_eq!(objects.len(), len, "no object is two people's");
+    assert_eq!(objects.len(), len, "an object was allocated twice");
     assert!(cache.destroy().is_err_and(|leak| leak.objects > 0));
 }
 
 fn come_and_go(slab: &Slab<'_, '_, '_, '_>) {
     for _ in 0..ROUNDS {
-        let cache = slab.create(&CacheConfig::new("guest", 700)).expect("there is room");
+        let cache = slab.create(&CacheConfig::new("guest", 700)).expect("the cache can be created");
         cache.shrink();
-        assert!(cache.destroy().is_ok(), "it has no object");
+        assert!(cache.destroy().is_ok(), "the cache has no objects, so it can be destroyed");
     }
 }
 

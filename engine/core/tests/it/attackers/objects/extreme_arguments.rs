@@ -96,7 +96,8 @@ fn every_object_size_is_served_or_an_error() {
 }
 
 fn every_size(slab: &Slab<'_, '_, '_, '_>, gfp: Gfp) {
-    let (mut held, frontend) = (LiveObjects::default(), slab.frontend::<AnyFastPath>().expect("any way will do"));
+    let (mut held, frontend) =
+        (LiveObjects::default(), slab.frontend::<AnyFastPath>().expect("a front end for any fast path must exist"));
     for (turn, size) in SIZES.into_iter().enumerate() {
         if turn % 2 == 0 {
             slab.fail_without_slab()
@@ -169,11 +170,11 @@ fn make(slab: &Slab<'_, '_, '_, '_>, config: &CacheConfig<'_>) {
     };
     assert!(object.addr().get().is_multiple_of(config.align.max(8) as usize), "{config:?}");
     assert_eq!(slab.ksize(object), Ok(config.size as usize), "{config:?}");
-    cache.alloc_bulk(Gfp::NOWAIT, &mut []).expect("nothing is always there");
+    cache.alloc_bulk(Gfp::NOWAIT, &mut []).expect("an allocation of no objects must succeed");
     let leak = cache.destroy().expect_err("an object is in use");
     assert_eq!((leak.objects, leak.taken_out, leak.example), (1, 0, Some(object)), "{config:?}");
     assert!(leak.to_string().contains("still in use: 1"), "{leak}");
-    assert_eq!(leak.cache.info().layout.object_size, config.size, "it stays");
+    assert_eq!(leak.cache.info().layout.object_size, config.size, "a cache with an object in use is kept");
     leak.cache.shrink();
     _ = (leak.cache.validate(), leak.cache.slabs(), leak.cache.alloc(Gfp::NOWAIT));
     leak.cache.each_in_use(|object| assert!(object.offset < 4 << 20));
@@ -184,12 +185,12 @@ fn any_cache_name_and_number_is_accepted() {
     attack(policies()[0], CacheFlags::empty(), |slab| {
         let long = "ü".repeat(5000);
         let names = ["", "\0", "kmalloc-8", "kmalloc-8", "\u{10ffff}\u{10ffff}\u{10ffff}", long.as_str()];
-        let caches = names.map(|name| slab.create(&CacheConfig::new(name, 8)).expect("there is room"));
+        let caches = names.map(|name| slab.create(&CacheConfig::new(name, 8)).expect("the cache can be created"));
         for (cache, name) in caches.iter().zip(names) {
             assert!(name.starts_with(cache.info().name.as_str()));
         }
         let named = (0..=u8::MAX).filter(|&number| slab.name_of(CacheId::new(number)).is_some()).count();
-        assert_eq!(named, picture(slab).len(), "each number has a name while a cache has it");
+        assert_eq!(named, picture(slab).len(), "only the numbers of existing caches have names");
         for letters in ["", "-", "fzpu", "FFFF", "F,kmalloc-8", "x", "🦀", long.as_str()] {
             match CacheFlags::from_slab_debug(letters) {
                 Ok(flags) => assert!(CacheFlags::DEBUG.contains(flags)),
@@ -210,8 +211,8 @@ fn ksize_of_any_address_is_a_size_or_an_error() {
         policies().into_iter().flat_map(|policy| [(policy, CacheFlags::empty()), (policy, CacheFlags::DEBUG)])
     {
         attack(policy, debug, |slab| {
-            let objects =
-                [1, 100, 1000, 8192, 20_000].map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+            let objects = [1, 100, 1000, 8192, 20_000]
+                .map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("enough memory must be free"));
             let start = objects[0].addr().get() & !(BLOCK - 1);
             let pages = (0..FRAMES as usize + 2048).map(|page| start - BLOCK + page * 4096);
             let near = objects.iter().flat_map(|object| (0..300).map(|off| object.addr().get() - 150 + off));
@@ -224,7 +225,7 @@ fn ksize_of_any_address_is_a_size_or_an_error() {
                     expect_advice(&error);
                 }
             }
-            assert_eq!(picture(slab), before, "nobody did more than ask");
+            assert_eq!(picture(slab), before, "a query changed the state of the caches");
         });
     }
 }
@@ -261,7 +262,7 @@ fn extreme_slab_policy_numbers_are_safe() {
                 set(&mut policy, value);
                 attack(policy, CacheFlags::empty(), |slab| {
                     let mut objects = [NonNull::dangling(); 300];
-                    let cache = slab.create(&CacheConfig::new("numbers", 200)).expect("there is room");
+                    let cache = slab.create(&CacheConfig::new("numbers", 200)).expect("the cache can be created");
                     cache
                         .alloc_bulk(Gfp::KERNEL, &mut objects)
                         .unwrap_or_else(|error| panic!("{name} of {value:?}: {error}"));

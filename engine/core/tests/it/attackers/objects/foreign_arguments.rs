@@ -45,8 +45,8 @@ fn hotplug_of_a_missing_cpu_panics_as_documented() {
 fn allocation_on_a_missing_cpu_panics_as_documented() {
     for policy in policies() {
         attack(policy, CacheFlags::empty(), |slab| {
-            let cache = slab.create(&CacheConfig::new("stranger", 64)).expect("there is room");
-            _ = cache.alloc(Gfp::KERNEL).expect("there is memory");
+            let cache = slab.create(&CacheConfig::new("stranger", 64)).expect("the cache can be created");
+            _ = cache.alloc(Gfp::KERNEL).expect("enough memory must be free");
             for cpu in [CPUS as u16, u16::MAX] {
                 let before = picture(slab);
                 run_on_cpu(CpuId(cpu));
@@ -58,7 +58,7 @@ fn allocation_on_a_missing_cpu_panics_as_documented() {
                 let pages = catch_unwind(AssertUnwindSafe(|| _ = slab.kmalloc(1 << 16, Gfp::KERNEL)));
                 run_on_cpu(CpuId(0));
                 assert!(said.iter().all(|said| said.starts_with("there is no ")), "{said:?}");
-                assert!(pages.is_err(), "there are no pages for a CPU that is not there");
+                assert!(pages.is_err(), "an allocation on a missing CPU must panic");
                 assert_eq!(picture(slab), before, "under {:?}", policy.slab);
             }
         });
@@ -71,10 +71,10 @@ fn cpu_without_sections_supports_hotplug() {
     for policy in policies() {
         let config = Config { policy, cpu_nodes: &[NodeId(0); CPUS], ..Config::default() };
         attack_with(&config, 1, CacheFlags::empty(), |slab| {
-            let cache = slab.create(&CacheConfig::new("few", 500)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("few", 500)).expect("the cache can be created");
             for cpu in (0..CPUS as u16).map(CpuId) {
                 let mut objects = [NonNull::dangling(); 50];
-                cache.alloc_bulk(Gfp::KERNEL, &mut objects).expect("there is memory");
+                cache.alloc_bulk(Gfp::KERNEL, &mut objects).expect("enough memory must be free");
                 slab.cpu_dead(cpu);
                 slab.shrink();
                 cache.shrink();
@@ -92,7 +92,7 @@ fn cpus_go_offline_and_online_in_any_order() {
     for policy in policies() {
         for debug in [CacheFlags::empty(), CacheFlags::DEBUG] {
             attack(policy, debug, |slab| {
-                let cache = slab.create(&CacheConfig::new("away", 1344)).expect("there is room");
+                let cache = slab.create(&CacheConfig::new("away", 1344)).expect("the cache can be created");
                 let mut in_use = 0;
                 for step in 0..60_u16 {
                     let cpu = CpuId(step * 7 % CPUS as u16);
@@ -123,7 +123,7 @@ fn walk_callbacks_may_call_the_allocator() {
         ("usage", |slab| _ = picture(slab)),
         ("kmalloc", |slab| _ = slab.kmalloc(100, Gfp::KERNEL)),
         ("a cache that comes and goes", |slab| {
-            let cache = slab.create(&CacheConfig::new("guest", 8)).expect("there is room");
+            let cache = slab.create(&CacheConfig::new("guest", 8)).expect("the cache can be created");
             assert!(cache.destroy().is_ok());
         }),
         ("a CPU that comes and goes", |slab| {
@@ -136,8 +136,8 @@ fn walk_callbacks_may_call_the_allocator() {
         for (name, deed) in deeds {
             attack(policy, CacheFlags::empty(), |slab| {
                 let config = CacheConfig::new("shown", 40).with_flags(CacheFlags::SANITY);
-                let cache = slab.create(&config).expect("there is room");
-                _ = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).expect("there is memory"));
+                let cache = slab.create(&config).expect("the cache can be created");
+                _ = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).expect("enough memory must be free"));
                 let walks = [
                     catch_unwind(AssertUnwindSafe(|| slab.usage(|_, _| deed(slab)))).is_ok(),
                     catch_unwind(AssertUnwindSafe(|| cache.each_in_use(|_| deed(slab)))).is_ok(),
@@ -156,13 +156,14 @@ fn foreign_objects_are_errors() {
     for policy in policies() {
         attack(policy, CacheFlags::empty(), |theirs| {
             attack(policy, CacheFlags::empty(), |ours| {
-                let mine = ours.create(&CacheConfig::new("twin", 64)).expect("there is room");
-                let other = theirs.create(&CacheConfig::new("twin", 64)).expect("there is room");
+                let mine = ours.create(&CacheConfig::new("twin", 64)).expect("the cache can be created");
+                let other = theirs.create(&CacheConfig::new("twin", 64)).expect("the cache can be created");
                 let (object, stranger) = (mine.alloc(Gfp::KERNEL), other.alloc(Gfp::KERNEL));
-                let (object, stranger) = (object.expect("there is memory"), stranger.expect("there is memory"));
+                let (object, stranger) =
+                    (object.expect("enough memory must be free"), stranger.expect("enough memory must be free"));
                 assert_eq!((ours.ksize(object), theirs.ksize(stranger)), (Ok(64), Ok(64)));
                 assert!(ours.ksize(stranger).is_err() && theirs.ksize(object).is_err());
-                assert!(mine.destroy().is_err_and(|leak| leak.objects == 1), "each ends by itself");
+                assert!(mine.destroy().is_err_and(|leak| leak.objects == 1), "only the own object is still in use");
                 assert!(other.destroy().is_err_and(|leak| leak.objects == 1));
             });
         });

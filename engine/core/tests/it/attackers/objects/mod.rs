@@ -60,7 +60,7 @@ fn attack_with<R>(
 ) -> R {
     let (mut run, mut result) = (Some(run), None);
     run_audited(config, lock_count, debug, &mut |slab| result = run.take().map(|run| run(slab)));
-    result.expect("an attack runs once")
+    result.expect("the test must call its body once")
 }
 
 /// Builds the machine of [`attack_with`], calls `run` once, and audits the machine. This function is not generic, so
@@ -69,8 +69,8 @@ fn run_audited(config: &Config<'_>, lock_count: usize, debug: CacheFlags, run: &
     let locks: Vec<_> = (0..lock_count).map(|_| CheckedSpinLock::new()).collect();
     run_on_cpu(CpuId(0));
     let local = CpuLocks::new(&locks, HostCpu);
-    let ((), audit) =
-        with_audited_slab(Host::default(), config, FRAMES, local, (7, debug), run).expect("the machine is right");
+    let ((), audit) = with_audited_slab(Host::default(), config, FRAMES, local, (7, debug), run)
+        .expect("the configuration of the machine must be valid");
     audit.objects.unwrap_or_else(|violation| panic!("under {:?}: {violation}", config.policy.slab));
     audit.pages.unwrap_or_else(|violation| panic!("under {:?}: {violation}", config.policy.slab));
 }

@@ -26,7 +26,7 @@ fn with_machine(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
     let mut memory = Memory::new(&config, &ranges);
     let engine = common::build(&config, &ranges, &mut memory);
     for (start, end) in [(0, 4096), (4096, 7000), (7010, 8192), (3 << 15, (3 << 15) + 4096)] {
-        engine.release(Pfn::new(start), Pfn::new(end)).expect("it is online");
+        engine.release(Pfn::new(start), Pfn::new(end)).expect("the frames must be online");
     }
     engine.set_up_watermarks(MinFree::Pages(64));
     engine.platform().answer_with(&mover);
@@ -41,15 +41,15 @@ fn furnish(engine: &Engine<'_, '_>) {
     take(engine, 5120, 10, Gfp::KERNEL);
     // Movable but broken pages stay in place.
     take(engine, 1500, 0, MOVABLE);
-    engine.poison(Pfn::new(1500)).expect("it is allocated");
-    engine.poison(Pfn::new(2000)).expect("it is online");
+    engine.poison(Pfn::new(1500)).expect("the pages must be allocated");
+    engine.poison(Pfn::new(2000)).expect("the frames must be online");
     // A frozen, unmovable range.
-    engine.alloc_contig_frozen_range(span(3000, 3008), Gfp::KERNEL).expect("it is free");
+    engine.alloc_contig_frozen_range(span(3000, 3008), Gfp::KERNEL).expect("the range must be free");
     // Pages on the lists of both CPUs; a drain would change them.
     for cpu in [1, 0] {
         engine.platform().run_on(cpu);
         let pages: Vec<Pfn> = (0..20).filter_map(|_| engine.alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
-        pages.iter().for_each(|&pfn| engine.free_pages(pfn, Order::ZERO).expect("it is allocated"));
+        pages.iter().for_each(|&pfn| engine.free_pages(pfn, Order::ZERO).expect("the pages must be allocated"));
     }
     for cpu in [0, 1] {
         let mut pcps = engine.zones().iter().map(|zone| engine.pcp(CpuId(cpu), zone));

@@ -18,9 +18,9 @@ fn cma_area_needs_unused_pageblocks_of_one_zone() {
     let mut tiny = [core::mem::MaybeUninit::uninit(); 7];
     let mut rooms = bitmaps.iter_mut();
     let engine = common::build(&config, &ranges, &mut memory);
-    let room = rooms.next().expect("there are enough");
-    let area = engine.reserve_cma(span(8192, 10240), Order::ZERO, room).expect("the area is in order");
-    engine.release(Pfn::new(12288), Pfn::new(12800)).expect("it is online");
+    let room = rooms.next().expect("enough memory must be left for the metadata");
+    let area = engine.reserve_cma(span(8192, 10240), Order::ZERO, room).expect("the area can be reserved");
+    engine.release(Pfn::new(12288), Pfn::new(12800)).expect("the frames must be online");
     engine.set_up_watermarks(MinFree::Pages(64));
     assert_eq!(area.range(), span(8192, 10240));
     assert_eq!((area.allocated(), engine.zones()[2].cma(), engine.zones()[2].free_cma()), (0, 2048, 2048));
@@ -43,7 +43,7 @@ fn cma_area_needs_unused_pageblocks_of_one_zone() {
         // Memory that is already released.
         (11776, 13312, 0, taken[2]),
     ] {
-        let room = rooms.next().expect("there are enough");
+        let room = rooms.next().expect("enough memory must be left for the metadata");
         let refusal = engine.reserve_cma(span(start, end), Order::new(order), room).err();
         assert_eq!(refusal, Some(error), "{start}..{end} by {order}");
         before.expect(&engine, &format!("{start}..{end}: {error}"));
@@ -51,13 +51,13 @@ fn cma_area_needs_unused_pageblocks_of_one_zone() {
     assert_eq!(engine.reserve_cma(span(5120, 6144), Order::ZERO, &mut tiny).err(), Some(CmaError::Metadata));
     before.expect(&engine, "a bitmap without room");
     for (start, end, order) in [(7680, 8192, 0), (10240, 10752, 9)] {
-        let room = rooms.next().expect("there are enough");
+        let room = rooms.next().expect("enough memory must be left for the metadata");
         engine.reserve_cma(span(start, end), Order::new(order), room).expect("a neighbour of an area");
     }
     for block in (7680..10752).step_by(512) {
         assert_eq!(engine.map().pageblock(Pfn::new(block)).migratetype(), MigrateType::Cma);
     }
-    let last = engine.cma_alloc(&area, 2048, 1, Gfp::KERNEL).expect("nobody borrowed");
+    let last = engine.cma_alloc(&area, 2048, 1, Gfp::KERNEL).expect("the area must be free");
     assert_eq!((last, state(&engine, 10240)), (Pfn::new(8192), state(&engine, 10240)));
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
 }

@@ -53,7 +53,7 @@ impl Hooks for Tiring {
     }
 
     fn out_of_memory(&self, _pages: &dyn FreePages, request: &Request) -> OutOfMemory {
-        panic!("a range is worth less than a task: {request:?}");
+        panic!("a range request must not end a task: {request:?}");
     }
 }
 
@@ -65,7 +65,7 @@ fn fill(mover: &Mover, engine: &Engine<'_, '_>) -> Vec<u32> {
 
 fn ask(engine: &Engine<'_, '_>) -> Result<(), ContigError> {
     let answer = engine.alloc_contig_range(span(RANGE.0, RANGE.1), Gfp::KERNEL);
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
     engine.drain_all_pages();
     answer
 }
@@ -93,7 +93,7 @@ fn busy_range_fails_after_any_number_of_moves() {
             let places = owners.iter().map(|&owner| tiring.mover.place(owner));
             assert_eq!(places.filter(|place| !(RANGE.0..RANGE.1).contains(place)).count(), moves);
             if moves == 0 {
-                assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "nothing moved");
+                assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "no page may have moved");
             }
             undo(&tiring.mover, engine, owners, &fresh);
         });
@@ -113,7 +113,7 @@ fn refused_moves_are_retried_in_bounded_rounds() {
             let answer = ask(engine);
             assert_eq!(answer.is_ok(), rounds > 0, "{refusals} refusals: {answer:?}");
             if answer.is_ok() {
-                engine.free_contig_range(span(RANGE.0, RANGE.1)).expect("it is allocated");
+                engine.free_contig_range(span(RANGE.0, RANGE.1)).expect("the pages must be allocated");
             }
             undo(&tiring.mover, engine, owners, &fresh);
         });
@@ -132,11 +132,11 @@ fn missing_targets_fail_after_any_number_of_moves() {
             let zone = engine.zone(freehold::base::NodeId(0), freehold::base::ZoneKind::Normal);
             let around = [(0, 2048), (3072, FRAMES)];
             around.iter().for_each(|&(start, end)| {
-                engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
+                engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("the range must be free");
             });
             // The frames of the range's own pageblocks cannot be targets, because these pageblocks are isolated.
             let spare = zone.watermarks().min as u32 + room as u32;
-            engine.free_contig_range(span(0, spare)).expect("it is allocated");
+            engine.free_contig_range(span(0, spare)).expect("the pages must be allocated");
             engine.drain_all_pages();
             let before = Picture::take(engine);
             let answer = ask(engine);
@@ -148,11 +148,14 @@ fn missing_targets_fail_after_any_number_of_moves() {
                 "room for {room}"
             );
             assert_eq!(moved, room, "pages that moved");
-            assert!(tiring.reclaims.get() > 0, "reclaim was asked");
+            assert!(tiring.reclaims.get() > 0, "reclaim must have been called");
             if moved == 0 {
-                assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "nothing moved");
+                assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "no page may have moved");
             }
-            assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(FRAMES - 1024 - spare) + 8);
+            assert_eq!(
+                engine.check().expect("the check must find no error").allocated,
+                u64::from(FRAMES - 1024 - spare) + 8
+            );
         });
     }
 }
@@ -187,10 +190,13 @@ fn reclaim_may_free_the_obstructing_block() {
         let owner = helpful.owners.borrow_mut().add(Pfn::new(RANGE.0), Order::ZERO, 1);
         helpful.in_the_way.set(Some(owner));
         for (start, end) in [(0, 2048), (3072, FRAMES)] {
-            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
+            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("the range must be free");
         }
         assert_eq!(ask(engine), Ok(()));
-        assert_eq!(helpful.in_the_way.get(), None, "reclaim was asked");
-        assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(FRAMES - 1024 + RANGE.1 - RANGE.0));
+        assert_eq!(helpful.in_the_way.get(), None, "reclaim must have been called");
+        assert_eq!(
+            engine.check().expect("the check must find no error").allocated,
+            u64::from(FRAMES - 1024 + RANGE.1 - RANGE.0)
+        );
     });
 }

@@ -36,20 +36,22 @@ fn with_scene(contig: ContigPolicy, run: impl FnOnce(&Engine<'_, '_>)) {
     with_machine(&config(contig), &ranges, MinFree::Pages(64), |engine| {
         engine.platform().run_on(1);
         for (start, end) in [(PAGES.0, BORDER), (BORDER, PAGES.1), (BROKEN - 50, BROKEN), (FREE - 20, CACHED + 20)] {
-            engine.alloc_contig_range(span(start, end), MOVABLE).expect("it is free");
+            engine.alloc_contig_range(span(start, end), MOVABLE).expect("the range must be free");
         }
-        engine.free_contig_range(span(BLOCK, BLOCK + 16)).expect("it is allocated");
+        engine.free_contig_range(span(BLOCK, BLOCK + 16)).expect("the pages must be allocated");
         take(engine, BLOCK, 4, Gfp::KERNEL);
-        engine.free_contig_range(span(COMPOUND, COMPOUND + 8)).expect("it is allocated");
-        engine.alloc_contig_range(span(COMPOUND, COMPOUND + 8), Gfp::KERNEL | Gfp::COMP).expect("it is free");
-        engine.get_page(Pfn::new(SHARED)).expect("it is allocated");
-        engine.alloc_contig_frozen_range(span(FROZEN.0, BAD), Gfp::KERNEL).expect("it is free");
-        engine.alloc_contig_range(span(BAD, BAD + 1), Gfp::KERNEL).expect("it is free");
-        engine.alloc_contig_frozen_range(span(BAD + 1, FROZEN.1), Gfp::KERNEL).expect("it is free");
-        engine.poison(Pfn::new(BROKEN)).expect("it is online");
-        engine.free_contig_range(span(FREE, FREE + 1)).expect("it is allocated");
+        engine.free_contig_range(span(COMPOUND, COMPOUND + 8)).expect("the pages must be allocated");
+        engine
+            .alloc_contig_range(span(COMPOUND, COMPOUND + 8), Gfp::KERNEL | Gfp::COMP)
+            .expect("the range must be free");
+        engine.get_page(Pfn::new(SHARED)).expect("the pages must be allocated");
+        engine.alloc_contig_frozen_range(span(FROZEN.0, BAD), Gfp::KERNEL).expect("the range must be free");
+        engine.alloc_contig_range(span(BAD, BAD + 1), Gfp::KERNEL).expect("the range must be free");
+        engine.alloc_contig_frozen_range(span(BAD + 1, FROZEN.1), Gfp::KERNEL).expect("the range must be free");
+        engine.poison(Pfn::new(BROKEN)).expect("the frames must be online");
+        engine.free_contig_range(span(FREE, FREE + 1)).expect("the pages must be allocated");
         engine.drain_all_pages();
-        engine.free_contig_range(span(CACHED, CACHED + 1)).expect("it is allocated");
+        engine.free_contig_range(span(CACHED, CACHED + 1)).expect("the pages must be allocated");
         run(engine);
     });
 }
@@ -170,12 +172,12 @@ fn referenced_page_in_a_frozen_range_is_withheld() {
             assert_eq!(engine.free_contig_frozen_range(span(SHARED, SHARED + 1)), Err(bad));
             let bad = FreeError::Bad { pfn: Pfn::new(BLOCK), state: held(Order::new(4), 1, Gfp::KERNEL) };
             assert_eq!(engine.free_contig_frozen_range(span(BLOCK, BLOCK + 16)), Err(bad));
-            let census = engine.check().expect("nothing is lost");
-            assert_eq!(census.withheld, 1 + 1 + 1 + 16, "with the page that was broken before");
+            let census = engine.check().expect("the check must find no error");
+            assert_eq!(census.withheld, 1 + 1 + 1 + 16, "the count includes the page that was poisoned before");
             engine.drain_all_pages();
             after = Some(Picture::take(engine));
         });
-        after.expect("the scene ran")
+        after.expect("the scene must have run")
     });
     assert_eq!(after[0].difference_but_tuning(&after[1]), None);
 }
@@ -184,15 +186,21 @@ fn referenced_page_in_a_frozen_range_is_withheld() {
 fn second_free_of_a_range_fails() {
     for contig in BOTH {
         with_scene(contig, |engine| {
-            engine.free_contig_range(span(BLOCK, BORDER)).expect("it is allocated");
+            engine.free_contig_range(span(BLOCK, BORDER)).expect("the pages must be allocated");
             let before = Picture::take(engine);
             for part in [(BLOCK, BORDER), (BLOCK - 10, BORDER), (BLOCK, BLOCK + 1), (BORDER - 1, BORDER)] {
-                let error = engine.free_contig_range(span(part.0, part.1)).expect_err("it is free");
+                let error = engine
+                    .free_contig_range(span(part.0, part.1))
+                    .expect_err("the range is free, so a second free must fail");
                 let first = part.0.max(BLOCK);
                 assert_eq!(error, not_allocated(engine, first));
                 before.expect(engine, "freed twice");
             }
-            assert_eq!(engine.free_contig_range(span(PAGES.0, BLOCK)), Ok(()), "the rest is as it was");
+            assert_eq!(
+                engine.free_contig_range(span(PAGES.0, BLOCK)),
+                Ok(()),
+                "the other pages of the range must still be allocated"
+            );
         });
     }
 }
@@ -204,11 +212,11 @@ fn pictures_of_different_machines_differ() {
         let before = Picture::take(engine);
         take(engine, 77, 0, Gfp::KERNEL);
         assert!(before.difference(&Picture::take(engine)).is_some(), "a page was allocated");
-        engine.free_pages(Pfn::new(77), Order::ZERO).expect("it is allocated");
+        engine.free_pages(Pfn::new(77), Order::ZERO).expect("the pages must be allocated");
         before.expect(engine, "allocated and freed");
         engine.damage().add_isolation(Pfn::new(512));
         let isolated = Violation::Isolation { pfn: Pfn::new(512), isolations: 1, migratetype: MigrateType::Movable };
-        assert_eq!(engine.check(), Err(isolated), "a pageblock stayed isolated: no picture of that is taken");
+        assert_eq!(engine.check(), Err(isolated), "the check must report the isolated pageblock");
         engine.damage().drop_isolation(Pfn::new(512));
         engine.damage().set_boost(freehold::base::NodeId(0), ZoneKind::Normal, 1);
         assert!(before.difference(&Picture::take(engine)).is_some(), "a watermark is boosted");

@@ -62,15 +62,15 @@ fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pf
         let zone = engine.zone(NodeId(0), ZoneKind::Normal);
         engine.damage().set_flag(zone.node(), zone.kind(), ZoneFlag::BoostedWatermark);
         engine.damage().set_boost(zone.node(), zone.kind(), 1);
-        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
-        let (broken, first) = poisoner.join().expect("it does not panic");
+        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("enough memory must be free");
+        let (broken, first) = poisoner.join().expect("the thread must not panic");
         engine.poison(broken).expect("it is its owner's now");
-        engine.free_pages(block, order).expect("it is allocated");
+        engine.free_pages(block, order).expect("the pages must be allocated");
         (broken, first)
     });
     engine.drain_all_pages();
-    engine.check().expect("nothing is lost");
-    (broken, first, engine.state(broken).expect("it is online"))
+    engine.check().expect("the check must find no error");
+    (broken, first, engine.state(broken).expect("the frames must be online"))
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn poisoned_frame_in_transit_is_withheld_on_free() {
         let platform = Stopped { threads: Threads::default(), armed: AtomicBool::new(true), here: Barrier::new(2) };
         let (broken, first, state) =
             machine::with_memory(platform, &config, FRAMES, |engine| poisoned_on_the_way(engine, order))
-                .expect("the configuration is right");
+                .expect("the configuration must be valid");
         assert!(matches!(first, Err(FreeError::Busy { pfn, .. }) if pfn == broken), "{first:?}");
         assert_eq!(state, State::Withheld, "frame {broken} of a block of order {order}");
     }

@@ -20,7 +20,7 @@ use freehold::page::MinFree;
 use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::common::shrink::{outcome, shrink};
-use crate::common::{self, Memory};
+use crate::common::{self, Memory, repetitions};
 use crate::contig::scene::{BOTH, bitmap};
 use crate::contig::span;
 use range_model::{Holder, RangeModel};
@@ -197,7 +197,7 @@ fn subtract_sums(after: (u64, u64), before: (u64, u64)) -> (u64, u64) {
 #[track_caller]
 fn torture(world: &World) {
     let mut seen = [0; 6];
-    for seed in 0..crate::contig::runs(3) {
+    for seed in 0..repetitions(3) {
         let steps = step::draw(seed, STEPS_A_RUN, world);
         match outcome(|| run(world, &steps, Sabotage::None)) {
             Ok(counts) => seen.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count),
@@ -209,7 +209,7 @@ fn torture(world: &World) {
             }
         }
     }
-    assert!(!seen.contains(&0), "world '{}' never met one of its rare cases: {seen:?}", world.name);
+    assert!(!seen.contains(&0), "world '{}' never reached one of its rare cases: {seen:?}", world.name);
 }
 
 #[test]

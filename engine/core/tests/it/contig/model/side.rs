@@ -88,7 +88,7 @@ impl Side<'_, '_> {
             Step::Wrong { cpu, before, after, .. } => self.on(cpu).free_wrongly(&holding, before, after),
             Step::Share { at, .. } => self.share(holder, &holding, at),
             Step::Poison { at, .. } => self.poison(holder, &holding, at),
-            other => unreachable!("{other:?} picks nothing"),
+            other => unreachable!("{other:?} selects no holding"),
         }
     }
 
@@ -249,7 +249,8 @@ impl Side<'_, '_> {
                 count(&self.seen.from_area);
                 self.give((number, 0), Unit::Pages, pfn.raw(), pages, Gfp::KERNEL, 1)?;
                 let mut range_model = self.range_model.borrow_mut();
-                range_model.held.get_mut(&(number, 0)).expect("it was just given").from_area = true;
+                range_model.held.get_mut(&(number, 0)).expect("the model must contain the new holding").from_area =
+                    true;
                 Ok(())
             }
             Err(ContigError::NoRange) => Ok(()),
@@ -366,7 +367,7 @@ impl Side<'_, '_> {
         }
         self.engine.get_page(Pfn::new(head)).map_err(|error| error.to_string())?;
         let mut range_model = self.range_model.borrow_mut();
-        range_model.held.get_mut(&holder).expect("it was picked").shared.insert(at);
+        range_model.held.get_mut(&holder).expect("the model must contain the selected holding").shared.insert(at);
         Ok(())
     }
 
@@ -377,7 +378,7 @@ impl Side<'_, '_> {
         let at = at % holding.pages;
         self.engine.poison(Pfn::new(holding.pfn + at)).map_err(|error| error.to_string())?;
         let mut range_model = self.range_model.borrow_mut();
-        range_model.held.get_mut(&holder).expect("it was picked").broken.insert(at);
+        range_model.held.get_mut(&holder).expect("the model must contain the selected holding").broken.insert(at);
         Ok(())
     }
 

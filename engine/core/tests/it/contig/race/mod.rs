@@ -23,7 +23,7 @@ use freehold::policy::{ContigPolicy, Numbers, PcpPolicy};
 use freehold::stats::Counts;
 use parking_lot::Mutex;
 
-use crate::common::{self, Memory, range};
+use crate::common::{self, Memory, range, repetitions};
 use crate::contig::scene::bitmap;
 use platform::{Moving, Sabotage};
 use workers::{Area, Engine, HeldBlock, Worker};
@@ -168,7 +168,7 @@ impl Race {
             });
             let threads: Vec<_> = spawned.collect();
             // Sanitizers do not see the implicit wait at the end of the scope; they see a join.
-            threads.into_iter().for_each(|thread| thread.join().expect("its panics are caught"));
+            threads.into_iter().for_each(|thread| thread.join().expect("the thread must catch its panics"));
         });
         let left = mailbox.lock().split_off(0);
         if !engine.platform().is_stopped() {
@@ -210,14 +210,17 @@ impl Race {
 
 #[track_caller]
 fn expect_order(race: Race) {
-    for seed in 0..crate::contig::runs(1) {
+    for seed in 0..repetitions(1) {
         let race = Race { seed, ..race };
         let (seen, counts) = race.run().unwrap_or_else(|problem| panic!("{race:?}: {problem}"));
         let counted = [&seen.taken, &seen.unmovable, &seen.from_area].map(|counter| counter.load(Relaxed));
         let compacted = counts.compact_isolated;
         let rare = [counts.migrations, counts.migrations_refused, counts.withheld, compacted];
         assert_eq!(counts.broken_promises, 0, "{race:?}");
-        assert!(!counted.contains(&0) && !rare.contains(&0), "too little happened: {seen:?}, {counts:?}");
+        assert!(
+            !counted.contains(&0) && !rare.contains(&0),
+            "an event that must occur did not occur: {seen:?}, {counts:?}"
+        );
         assert!(counted[0] > race.steps / 20, "too few ranges were taken: {seen:?}");
     }
 }

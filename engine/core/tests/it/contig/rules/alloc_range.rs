@@ -22,11 +22,11 @@ const PAGEBLOCK: u32 = 512;
 fn range_pages_are_single_with_one_reference() {
     with_frames(&config(Batched), FRAMES, |engine| {
         for gfp in [Gfp::KERNEL, MOVABLE] {
-            engine.alloc_contig_range(span(700, 1300), gfp).expect("it is free");
+            engine.alloc_contig_range(span(700, 1300), gfp).expect("the range must be free");
             assert!((700..1300).all(|pfn| state(engine, pfn) == page(gfp)));
             assert!(is_free(engine, 699) && is_free(engine, 1300));
-            assert_eq!(engine.check().expect("nothing is lost").allocated, 600);
-            engine.free_contig_range(span(700, 1300)).expect("it is allocated");
+            assert_eq!(engine.check().expect("the check must find no error").allocated, 600);
+            engine.free_contig_range(span(700, 1300)).expect("the pages must be allocated");
         }
     });
 }
@@ -37,7 +37,7 @@ fn frozen_range_is_freeable_in_parts() {
     for contig in BOTH {
         with_frames(&config(contig), FRAMES, |engine| {
             let before = Picture::take(engine);
-            engine.alloc_contig_frozen_range(span(700, 4000), Gfp::KERNEL).expect("it is free");
+            engine.alloc_contig_frozen_range(span(700, 4000), Gfp::KERNEL).expect("the range must be free");
             for (pfn, order) in chunks(700, 4000) {
                 assert_eq!(state(engine, pfn), held(order, 0, Gfp::KERNEL), "block {pfn:#x}");
             }
@@ -46,7 +46,7 @@ fn frozen_range_is_freeable_in_parts() {
             for (start, end) in parts {
                 engine.free_contig_frozen_range(span(start, end)).expect("this part is still allocated");
                 left -= u64::from(end - start);
-                assert_eq!(engine.check().expect("nothing is lost").allocated, left);
+                assert_eq!(engine.check().expect("the check must find no error").allocated, left);
             }
             engine.drain_all_pages();
             assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);
@@ -65,15 +65,15 @@ fn obstructing_blocks_are_migrated() {
         let blocks =
             [(896, 7, MOVABLE), (1100, 0, MOVABLE), (1104, 4, compound), (1536, 9, MOVABLE), (3072, 10, compound)];
         let owners = blocks.map(|(pfn, order, gfp)| mover.own(engine, pfn, order, gfp));
-        let allocated = engine.check().expect("nothing is lost").allocated;
-        engine.alloc_contig_range(span(1000, 3100), Gfp::KERNEL).expect("everything in it moves");
+        let allocated = engine.check().expect("the check must find no error").allocated;
+        engine.alloc_contig_range(span(1000, 3100), Gfp::KERNEL).expect("all pages of the range must be movable");
         for (owner, (_, order, gfp)) in owners.into_iter().zip(blocks) {
             let (pfn, order) = (mover.place(owner), Order::new(order));
             assert_eq!(state(engine, pfn), held(order, 1, gfp), "the block that is at {pfn:#x} now");
             assert!(pfn + order.pages() <= 1000 || pfn >= 3100, "block {pfn:#x} is outside the range");
             mover.free(engine, owner);
         }
-        let left = engine.check().expect("nothing is lost").allocated;
+        let left = engine.check().expect("the check must find no error").allocated;
         assert_eq!((allocated, left), (128 + 1 + 16 + 512 + 1024, 2100));
         assert!((1000..3100).all(|pfn| state(engine, pfn) == page(Gfp::KERNEL)));
     });
@@ -86,14 +86,14 @@ fn migrated_block_keeps_its_references() {
         engine.platform().answer_with(&mover);
         for (pfn, refs) in [(1024, 0), (1025, 2), (1026, 3)] {
             take(engine, pfn, 0, MOVABLE);
-            (1..refs).for_each(|_| engine.get_page(Pfn::new(pfn)).expect("it is allocated"));
+            (1..refs).for_each(|_| engine.get_page(Pfn::new(pfn)).expect("the pages must be allocated"));
             if refs == 0 {
-                engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("it is allocated");
-                engine.alloc_contig_frozen_range(span(pfn, pfn + 1), MOVABLE).expect("it is free");
+                engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("the pages must be allocated");
+                engine.alloc_contig_frozen_range(span(pfn, pfn + 1), MOVABLE).expect("the range must be free");
             }
             mover.owners.borrow_mut().add(Pfn::new(pfn), Order::ZERO, refs);
         }
-        engine.alloc_contig_range(span(1024, 1028), Gfp::KERNEL).expect("everything in it moves");
+        engine.alloc_contig_range(span(1024, 1028), Gfp::KERNEL).expect("all pages of the range must be movable");
         for (owner, refs) in [(1, 0), (2, 2), (3, 3)] {
             assert_eq!(state(engine, mover.place(owner)), held(Order::ZERO, refs, MOVABLE));
         }
@@ -107,11 +107,11 @@ fn range_allocation_drains_per_cpu_lists() {
         for cpu in [0, 1] {
             engine.platform().run_on(cpu);
             let pages: Vec<Pfn> = (0..40).filter_map(|_| engine.alloc_pages(MOVABLE, Order::ZERO).ok()).collect();
-            pages.iter().for_each(|&pfn| engine.free_pages(pfn, Order::ZERO).expect("it is allocated"));
+            pages.iter().for_each(|&pfn| engine.free_pages(pfn, Order::ZERO).expect("the pages must be allocated"));
         }
         let cached = (0..FRAMES).filter(|&pfn| matches!(state(engine, pfn), State::PcpCached { .. }));
         assert!(cached.count() >= 40, "both CPUs have pages on their lists");
-        engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("nothing is allocated");
+        engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("the range must be free");
     });
 }
 
@@ -123,10 +123,10 @@ fn range_of_a_larger_free_block_leaves_the_rest_free() {
         for (start, end) in [(2048, 2049), (2049, 2050), (2500, 2600), (2559, 2561), (2000, 5000), (0, 1), (8191, 8192)]
         {
             let before = Picture::take(engine);
-            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
-            let census = engine.check().expect("nothing is lost");
+            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("the range must be free");
+            let census = engine.check().expect("the check must find no error");
             assert_eq!((census.allocated, census.free), (u64::from(end - start), u64::from(FRAMES + start - end)));
-            engine.free_contig_range(span(start, end)).expect("it is allocated");
+            engine.free_contig_range(span(start, end)).expect("the pages must be allocated");
             assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "{start}..{end}");
         }
     });
@@ -143,17 +143,17 @@ fn pageblock_types_are_restored_after_a_range() {
     let mut memory = Memory::new(&config, &ranges);
     let engine = &common::build(&config, &ranges, &mut memory);
     for (block, migratetype) in (2 * PAGEBLOCK..).step_by(PAGEBLOCK as usize).zip(types) {
-        engine.set_pageblock_type(Pfn::new(block), migratetype).expect("it is online, and not released");
+        engine.set_pageblock_type(Pfn::new(block), migratetype).expect("the pageblock must be online");
     }
-    engine.release(Pfn::new(0), Pfn::new(FRAMES)).expect("it is online");
+    engine.release(Pfn::new(0), Pfn::new(FRAMES)).expect("the frames must be online");
     engine.set_up_watermarks(MinFree::Pages(64));
     engine.platform().answer_with(&mover);
     let before = Picture::take(engine);
     let part = span(2 * PAGEBLOCK + 3, 7 * PAGEBLOCK - 3);
-    engine.alloc_contig_range(part.clone(), Gfp::KERNEL).expect("it is free");
+    engine.alloc_contig_range(part.clone(), Gfp::KERNEL).expect("the range must be free");
     let found = [2, 3, 4, 5, 6].map(|block| type_at(engine, block * PAGEBLOCK));
     assert_eq!(found, types, "while the range is held");
-    engine.free_contig_range(part.clone()).expect("it is allocated");
+    engine.free_contig_range(part.clone()).expect("the pages must be allocated");
     engine.drain_all_pages();
     assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "after it was freed");
     // The range contains a page that does not move. The failed attempt leaves no trace either.
@@ -218,7 +218,7 @@ fn nest(depth_max: u32) -> Vec<Result<(), ContigError>> {
     let ranges = [range(ZoneKind::Normal, 0, 0, FRAMES)];
     let mut memory = Memory::new(&config, &ranges);
     let engine = &common::build(&config, &ranges, &mut memory);
-    engine.release(Pfn::new(0), Pfn::new(FRAMES)).expect("it is online");
+    engine.release(Pfn::new(0), Pfn::new(FRAMES)).expect("the frames must be online");
     engine.set_up_watermarks(MinFree::Pages(64));
     let nested = Nested { engine, depth_max, depth: Cell::new(0), answers: RefCell::default() };
     engine.platform().answer_with(&nested);
@@ -231,7 +231,7 @@ fn nest(depth_max: u32) -> Vec<Result<(), ContigError>> {
     // The moved pages have no owner, so all allocated blocks are freed.
     for pfn in (0..FRAMES).map(Pfn::new) {
         if let Some(State::Allocated { order, .. }) = engine.state(pfn) {
-            engine.free_pages(pfn, order).expect("it is allocated");
+            engine.free_pages(pfn, order).expect("the pages must be allocated");
         }
     }
     assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);

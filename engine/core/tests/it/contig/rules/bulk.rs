@@ -9,8 +9,9 @@ use freehold::page::FreeError;
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::common::picture::Picture;
+use crate::common::repetitions;
 use crate::contig::scene::{BOTH, Engine, bare, config, holds, is_free, state, with_frames};
-use crate::contig::{runs, span};
+use crate::contig::span;
 
 const FRAMES: u32 = 4096;
 /// Single pages, each with one reference.
@@ -33,17 +34,17 @@ fn gist(result: Result<(), FreeError>) -> Option<(Discriminant<FreeError>, Pfn)>
     | FreeError::Frozen { pfn, .. }
     | FreeError::Bad { pfn, .. }) = error
     else {
-        panic!("{error}: a slice is not a range");
+        panic!("a free of a slice must not return the error of a range: {error}");
     };
     Some((discriminant(&error), pfn))
 }
 
 fn furnish(engine: &Engine<'_, '_>) {
-    engine.alloc_contig_range(span(PAGES.0, PAGES.1), Gfp::KERNEL).expect("it is free");
-    engine.alloc_contig_frozen_range(span(FROZEN.0, FROZEN.1), Gfp::KERNEL).expect("it is free");
+    engine.alloc_contig_range(span(PAGES.0, PAGES.1), Gfp::KERNEL).expect("the range must be free");
+    engine.alloc_contig_frozen_range(span(FROZEN.0, FROZEN.1), Gfp::KERNEL).expect("the range must be free");
     for pfn in FROZEN.0..FROZEN.1 {
-        engine.free_contig_frozen_range(span(pfn, pfn + 1)).expect("it is frozen");
-        engine.alloc_contig_frozen_range(span(pfn, pfn + 1), Gfp::KERNEL).expect("it is free now");
+        engine.free_contig_frozen_range(span(pfn, pfn + 1)).expect("the pages must have no references");
+        engine.alloc_contig_frozen_range(span(pfn, pfn + 1), Gfp::KERNEL).expect("the range must be free");
     }
     engine.drain_all_pages();
     assert_eq!(engine.isolate_free_page(Pfn::new(PAIR), Order::new(1), Gfp::KERNEL), Ok(true));
@@ -90,9 +91,9 @@ fn adjacent_pages_in_a_slice_share_lock_holds() {
     let reversed: Vec<_> = sorted.iter().rev().copied().collect();
     let holds_of_each = [sorted, reversed].map(|slice| {
         with_frames(&bare(Batched), FRAMES, |engine| {
-            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("the range must be free");
             engine.platform().events.take();
-            holds(engine, || engine.free_pages_bulk(&slice).expect("they are allocated"))
+            holds(engine, || engine.free_pages_bulk(&slice).expect("the pages must be allocated"))
         })
     });
     assert_eq!(holds_of_each, [2, 1 + 64]);
@@ -116,7 +117,7 @@ fn bulk_free_reports_a_wrong_page_and_frees_the_rest() {
         for place in [0, 1, 150, 299, 300] {
             let mut slice = pages(PAGES);
             slice.insert(place, wrong);
-            let (_, named) = free(&slice).expect("one of them is a mistake");
+            let (_, named) = free(&slice).expect("one of the two frees must fail");
             assert_eq!(named, wrong, "at {place}");
         }
     }
@@ -130,7 +131,8 @@ fn bulk_run_into_frozen_pages_frees_the_pages_before() {
             furnish(engine);
             let error = engine.free_pages_bulk(&pages((PAGES.1 - 20, END)));
             let frozen = Pfn::new(FROZEN.0);
-            let expected = FreeError::Frozen { pfn: frozen, state: engine.state(frozen).expect("it is online") };
+            let expected =
+                FreeError::Frozen { pfn: frozen, state: engine.state(frozen).expect("the frames must be online") };
             assert_eq!(error, Err(expected));
             assert!((PAGES.1 - 20..PAGES.1).all(|pfn| is_free(engine, pfn)));
             assert!((FROZEN.0..END).all(|pfn| !is_free(engine, pfn)));
@@ -141,10 +143,10 @@ fn bulk_run_into_frozen_pages_frees_the_pages_before() {
 #[test]
 fn duplicate_pages_in_a_bulk_are_freed_once() {
     let twice = [pages(PAGES), pages(PAGES)].concat();
-    let (_, named) = free(&twice).expect("the second time is a mistake");
+    let (_, named) = free(&twice).expect("the second free must fail");
     assert_eq!(named, Pfn::new(PAGES.0));
     let mut rng = Rng::with_seed(11);
-    for _ in 0..runs(40) {
+    for _ in 0..repetitions(40) {
         let (longest, count) = (rng.u32(1..20), rng.u32(1..30));
         let mut slice = Vec::new();
         for _ in 0..count {
@@ -165,8 +167,8 @@ fn bulk_free_drops_one_reference_of_shared_pages() {
         with_frames(&config(contig), FRAMES, |engine| {
             furnish(engine);
             let shared = Pfn::new(PAGES.0 + 5);
-            engine.get_page(shared).expect("it is allocated");
-            engine.free_pages_bulk(&pages(PAGES)).expect("all are allocated");
+            engine.get_page(shared).expect("the pages must be allocated");
+            engine.free_pages_bulk(&pages(PAGES)).expect("the pages must be allocated");
             let left = state(engine, shared.raw());
             assert!(matches!(left, State::Allocated { refs: 1, order: Order::ZERO, .. }), "{left:?}");
             assert_eq!((PAGES.0..PAGES.1).filter(|&pfn| !is_free(engine, pfn)).count(), 1);

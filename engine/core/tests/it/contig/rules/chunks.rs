@@ -7,9 +7,9 @@ use freehold::policy::ContigPolicy::{self, Batched, OneByOne};
 use freehold::policy::{Numbers, Policy};
 
 use crate::common::picture::Picture;
-use crate::common::{self, range};
+use crate::common::{self, range, repetitions};
 use crate::contig::scene::{BOTH, Engine, config, holds, split, state, with_frames};
-use crate::contig::{chunks, runs, span};
+use crate::contig::{chunks, span};
 
 /// Two sections and a part of a third.
 const FRAMES: u32 = (2 << 15) + 8192;
@@ -27,7 +27,7 @@ fn patient(contig: ContigPolicy) -> Config<'static> {
 fn with_all_allocated<R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, '_>) -> R) -> R {
     let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
     common::with_machine(config, &ranges, MinFree::Pages(4096), |engine| {
-        engine.alloc_contig_range(span(0, frames), Gfp::KERNEL).expect("all of it is free");
+        engine.alloc_contig_range(span(0, frames), Gfp::KERNEL).expect("the range must be free");
         run(engine)
     })
 }
@@ -35,7 +35,7 @@ fn with_all_allocated<R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Eng
 /// Frees a part of a zone whose frames are all allocated, after the CPU's history of recent frees was reset.
 fn free_part(engine: &Engine<'_, '_>, (start, end): (u32, u32)) {
     engine.damage().forget_frees(CpuId(0), NodeId(0), ZoneKind::Normal);
-    engine.free_contig_range(span(start, end)).expect("all of it is allocated");
+    engine.free_contig_range(span(start, end)).expect("the pages must be allocated");
 }
 
 /// Returns the expected state of a block of this order that was just freed: on the CPU's list if there is a list for
@@ -53,7 +53,7 @@ fn expected(order: Order) -> State {
 fn random_parts() -> Vec<(u32, u32)> {
     let mut rng = Rng::with_seed(1);
     let mut parts = Vec::new();
-    for _ in 0..runs(400) {
+    for _ in 0..repetitions(400) {
         let longest = 2 << rng.u32(0..11);
         let length = rng.u32(1..longest);
         let start = if rng.bool() { rng.u32(0..FRAMES - length) } else { SECTION - rng.u32(0..length) };
@@ -73,9 +73,9 @@ fn freed_run_is_cached_as_the_largest_aligned_blocks() {
                 let found = state(engine, pfn);
                 assert_eq!(found, expected(order), "chunk {pfn:#x} of order {order} of {start:#x}..{end:#x}");
             }
-            engine.check().expect("nothing is lost");
+            engine.check().expect("the check must find no error");
             engine.drain_all_pages();
-            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it was free, and nothing else was");
+            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("only this range is free");
         }
     });
 }
@@ -91,7 +91,7 @@ fn huge_lists_take_only_whole_pageblocks() {
             let listed = matches!(state(engine, 1024), State::PcpCached { order: found, .. } if found == order);
             assert_eq!(listed, order <= Order::COSTLY || order.get() == 6, "order {order}");
             engine.drain_all_pages();
-            engine.alloc_contig_range(span(part.0, part.1), Gfp::KERNEL).expect("it was free");
+            engine.alloc_contig_range(span(part.0, part.1), Gfp::KERNEL).expect("the range must be free");
         }
     });
 }
@@ -136,13 +136,13 @@ fn both_contig_policies_free_the_same_pages() {
     let parts = random_parts();
     let after = BOTH.map(|contig| {
         with_frames(&config(contig), FRAMES, |engine| {
-            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("the range must be free");
             for &(start, end) in &parts {
                 // Parts overlap. A free of a part that is already free returns an error and changes nothing.
                 let _ = engine.free_contig_range(span(start, end));
             }
             engine.drain_all_pages();
-            assert!(engine.check().expect("nothing is lost").free > 0);
+            assert!(engine.check().expect("the check must find no error").free > 0);
             Picture::take(engine)
         })
     });
@@ -155,14 +155,18 @@ fn range_over_three_sections_round_trips() {
         with_frames(&config(contig), FRAMES, |engine| {
             let before = Picture::take(engine);
             let range = span(SECTION - 3, 2 * SECTION + 5);
-            engine.alloc_contig_range(range.clone(), Gfp::KERNEL).expect("it is free");
+            engine.alloc_contig_range(range.clone(), Gfp::KERNEL).expect("the range must be free");
             let held = u64::from(range.end.raw() - range.start.raw());
-            assert_eq!(engine.check().expect("nothing is lost").allocated, held);
+            assert_eq!(engine.check().expect("the check must find no error").allocated, held);
             assert!(range.start.up_to(range.end).all(|pfn| engine.allocated_block(pfn) == Some((pfn, Order::ZERO))));
-            engine.free_contig_range(range).expect("it is allocated");
+            engine.free_contig_range(range).expect("the pages must be allocated");
             engine.drain_all_pages();
             assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);
-            assert_eq!(engine.state(Pfn::new(FRAMES)), None, "the section goes on, the zone does not");
+            assert_eq!(
+                engine.state(Pfn::new(FRAMES)),
+                None,
+                "the frame after the zone has no state, although the section contains it"
+            );
         });
     }
 }
@@ -173,8 +177,8 @@ fn range_over_three_sections_round_trips() {
 fn long_range_free_takes_few_lock_holds() {
     with_frames(&config(Batched), 1 << 15, |engine| {
         for (pages, expected) in [(4096, 2), (3 * 4096, 4), (3 * 4096 + 8, 5)] {
-            engine.alloc_contig_range(span(0, pages), Gfp::KERNEL).expect("it is free");
-            let held = holds(engine, || engine.free_contig_range(span(0, pages)).expect("it is allocated"));
+            engine.alloc_contig_range(span(0, pages), Gfp::KERNEL).expect("the range must be free");
+            let held = holds(engine, || engine.free_contig_range(span(0, pages)).expect("the pages must be allocated"));
             assert_eq!(held, expected, "{pages} pages");
         }
     });
@@ -184,9 +188,9 @@ fn long_range_free_takes_few_lock_holds() {
 #[test]
 fn single_free_makes_64_ranged_pages_ordinary() {
     with_frames(&config(Batched), 1 << 13, |engine| {
-        engine.alloc_contig_range(span(0, 256), Gfp::KERNEL).expect("it is free");
+        engine.alloc_contig_range(span(0, 256), Gfp::KERNEL).expect("the range must be free");
         let ranged = engine.damage().word(Pfn::new(0));
-        engine.free_pages(Pfn::new(67), Order::ZERO).expect("it is allocated");
+        engine.free_pages(Pfn::new(67), Order::ZERO).expect("the pages must be allocated");
         let is_ranged = [0, 63, 64, 66, 68, 127, 128, 255].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
         assert_eq!(is_ranged, [true, true, false, false, false, false, true, true]);
     });
@@ -197,17 +201,21 @@ fn single_free_makes_64_ranged_pages_ordinary() {
 #[test]
 fn split_block_of_64_unmovable_pages_is_a_range() {
     assert_eq!([5, 6].map(|order| count_holds_of_split(Order::new(order), Gfp::KERNEL)), [1, 2]);
-    assert_eq!(count_holds_of_split(Order::new(6), Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
+    assert_eq!(
+        count_holds_of_split(Order::new(6), Gfp::HIGHUSER_MOVABLE),
+        1,
+        "movable pages are not freed as one range"
+    );
 }
 
 /// Returns the number of holds of the zone lock in which the pages of a split block are freed.
 fn count_holds_of_split(order: Order, gfp: Gfp) -> u64 {
     with_frames(&config(Batched), 1 << 13, |engine| {
-        let block = engine.alloc_frozen_pages(gfp, order).expect("memory is plenty");
-        engine.split_page(block, order).expect("it is allocated");
+        let block = engine.alloc_frozen_pages(gfp, order).expect("enough memory must be free");
+        engine.split_page(block, order).expect("the pages must be allocated");
         let range = block..block.offset(order.pages());
-        let held = holds(engine, || engine.free_contig_frozen_range(range).expect("it is allocated"));
-        engine.check().expect("all of it is free");
+        let held = holds(engine, || engine.free_contig_frozen_range(range).expect("the pages must be allocated"));
+        engine.check().expect("the check must find no error");
         held
     })
 }
@@ -216,13 +224,13 @@ fn count_holds_of_split(order: Order, gfp: Gfp) -> u64 {
 #[test]
 fn rest_of_a_range_is_freed_together_after_a_put() {
     with_frames(&config(Batched), 1 << 13, |engine| {
-        engine.alloc_contig_range(span(0, 1024), Gfp::KERNEL).expect("it is free");
+        engine.alloc_contig_range(span(0, 1024), Gfp::KERNEL).expect("the range must be free");
         let page = Pfn::new(5);
         engine.get_page(page).expect("it has a reference");
-        engine.put_page(page).expect("it has two");
-        let held = holds(engine, || engine.free_contig_range(span(0, 1024)).expect("it is allocated"));
-        assert_eq!(held, 2, "one hold to claim, one to take");
-        engine.check().expect("all of it is free");
+        engine.put_page(page).expect("the page must have two references");
+        let held = holds(engine, || engine.free_contig_range(span(0, 1024)).expect("the pages must be allocated"));
+        assert_eq!(held, 2, "one lock hold to claim, one to take");
+        engine.check().expect("the check must find no error");
     });
 }
 
@@ -231,8 +239,8 @@ fn rest_of_a_range_is_freed_together_after_a_put() {
 fn one_by_one_policy_marks_no_ranged_pages() {
     with_frames(&config(OneByOne), 1 << 13, |engine| {
         let block = split(engine, Gfp::KERNEL, Order::new(6)).start;
-        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is plenty");
-        let range = engine.alloc_contig_pages(Gfp::KERNEL, 64).expect("memory is plenty");
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
+        let range = engine.alloc_contig_pages(Gfp::KERNEL, 64).expect("enough memory must be free");
         let [split, single, ranged] = [block, page, range].map(|pfn| engine.damage().word(pfn));
         assert_eq!((split, ranged), (single, single));
     });
@@ -242,9 +250,9 @@ fn one_by_one_policy_marks_no_ranged_pages() {
 #[test]
 fn range_marks_are_cleared_within_one_pageblock_only() {
     with_frames(&Config { pageblock_order: Order::new(3), ..config(Batched) }, 1 << 13, |engine| {
-        engine.alloc_contig_range(span(0, 64), Gfp::KERNEL).expect("it is free");
+        engine.alloc_contig_range(span(0, 64), Gfp::KERNEL).expect("the range must be free");
         let ranged = engine.damage().word(Pfn::new(0));
-        engine.free_pages(Pfn::new(17), Order::ZERO).expect("it is allocated");
+        engine.free_pages(Pfn::new(17), Order::ZERO).expect("the pages must be allocated");
         let is_ranged = [15, 16, 23, 24].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
         assert_eq!(is_ranged, [true, false, false, true]);
     });
@@ -259,14 +267,14 @@ fn unusual_pages_of_a_split_block_are_checked_singly() {
         let [shared, broken, freed] = [5, 9, 70].map(|page| block.offset(page));
         engine.poison(broken).expect("it can be marked");
         engine.get_page(shared).expect("it has a reference");
-        engine.free_pages(freed, Order::ZERO).expect("it is a page");
+        engine.free_pages(freed, Order::ZERO).expect("the page must be allocated");
         assert!(engine.free_contig_range(range.clone()).is_err(), "a page of it is free");
         for untouched in [0, 4, 6, 69, 71, 127].map(|page| block.offset(page)) {
             assert!(matches!(engine.state(untouched), Some(State::Allocated { refs: 1, .. })), "{untouched}");
         }
-        engine.free_contig_range(range.start..freed).expect("these are allocated");
-        engine.free_contig_range(freed.offset(1)..range.end).expect("and these");
+        engine.free_contig_range(range.start..freed).expect("the pages must be allocated");
+        engine.free_contig_range(freed.offset(1)..range.end).expect("the pages must be allocated");
         engine.put_page(shared).expect("one reference is left");
-        engine.check().expect("all of it is free");
+        engine.check().expect("the check must find no error");
     });
 }

@@ -40,7 +40,7 @@ fn cma_alloc_takes_the_first_aligned_gap() {
         assert_eq!(area.allocated(), 1024);
         let pages = AREA.0..AREA.1;
         assert!(pages.clone().all(|pfn| state(engine, pfn) == page(Gfp::KERNEL)));
-        engine.cma_release(area, Pfn::new(AREA.0 + 3), 5).expect("it was handed out");
+        engine.cma_release(area, Pfn::new(AREA.0 + 3), 5).expect("the pages must be allocated");
         assert_eq!(engine.cma_alloc(area, 4, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0 + 3)));
     });
 }
@@ -62,13 +62,13 @@ fn cma_alignment_is_relative_to_frame_0() {
 fn cma_units_are_allocated_and_released_whole() {
     with_area(&bare(Batched), FRAMES, AREA_BY_FOUR, |engine, area| {
         let before = Picture::take(engine);
-        let pfn = engine.cma_alloc(area, 10, 1, Gfp::KERNEL).expect("there is room").raw();
+        let pfn = engine.cma_alloc(area, 10, 1, Gfp::KERNEL).expect("enough memory must be free").raw();
         assert_eq!(area.allocated(), 12);
         assert!((pfn..pfn + 12).all(|pfn| !is_free(engine, pfn)) && is_free(engine, pfn + 12));
-        engine.cma_release(area, Pfn::new(pfn), 5).expect("it was handed out");
+        engine.cma_release(area, Pfn::new(pfn), 5).expect("the pages must be allocated");
         assert_eq!(area.allocated(), 4, "two units are back");
         assert!((pfn..pfn + 8).all(|pfn| is_free(engine, pfn)) && !is_free(engine, pfn + 8));
-        engine.cma_release(area, Pfn::new(pfn + 8), 2).expect("the rest was handed out, too");
+        engine.cma_release(area, Pfn::new(pfn + 8), 2).expect("the rest of the pages must be allocated");
         assert_eq!(area.allocated(), 0);
         before.expect(engine, "handed out and released");
     });
@@ -84,13 +84,13 @@ fn cma_alloc_skips_a_busy_range() {
         let pinned = mover.own(engine, AREA.0 + 100, 2, MOVABLE);
         mover.pinned.borrow_mut().push(AREA.0 + 100);
         assert_eq!(engine.cma_alloc(area, 200, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0 + 104)));
-        assert_eq!(area.allocated(), 200, "what could not be had is not booked");
+        assert_eq!(area.allocated(), 200, "pages that could not be allocated must not be counted");
         assert_eq!(engine.cma_alloc(area, 100, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0)));
         let place = mover.place(moved);
         assert!(!(AREA.0..AREA.0 + 100).contains(&place));
         assert_eq!(mover.place(pinned), AREA.0 + 100);
         // Poisoned pages never move.
-        engine.poison(Pfn::new(AREA.0 + 400)).expect("it is online");
+        engine.poison(Pfn::new(AREA.0 + 400)).expect("the frames must be online");
         assert_eq!(engine.cma_alloc(area, 624, 1, Gfp::KERNEL), Err(ContigError::NoRange));
         assert_eq!(engine.cma_alloc(area, 623, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0 + 401)));
         assert_eq!(area.allocated(), 923);
@@ -112,7 +112,11 @@ fn only_movable_requests_use_cma_pages() {
     }
     with_area(&config(Batched), FRAMES, AREA, |engine, _| {
         let pages = exhaust(engine, MOVABLE | Gfp::MEMALLOC);
-        assert_eq!(pages.iter().filter(|&&pfn| in_area(pfn)).count(), 1024, "all of the area");
+        assert_eq!(
+            pages.iter().filter(|&&pfn| in_area(pfn)).count(),
+            1024,
+            "the request must use all pages of the area"
+        );
     });
 }
 
@@ -129,7 +133,7 @@ fn cma_is_used_first_above_half_of_the_free_pages() {
             assert_eq!(in_area(pfn.raw()), cma_first || !others, "{} of {}", zone.free_cma(), zone.free_pages());
             borrowed += u32::from(in_area(pfn.raw()) && others);
         }
-        assert!(borrowed > 500, "the areas were first only {borrowed} times");
+        assert!(borrowed > 500, "the area was used first only {borrowed} times");
     });
 }
 
@@ -144,9 +148,9 @@ fn cma_alloc_migrates_borrowed_pages() {
                 .step_by(8)
                 .map(|pfn| mover.own(engine, pfn, 1 + u8::from(pfn % 16 == 0), MOVABLE))
                 .collect();
-            let pfn = engine.cma_alloc(area, 1024, 1, Gfp::KERNEL).expect("everything in it moves");
+            let pfn = engine.cma_alloc(area, 1024, 1, Gfp::KERNEL).expect("all pages of the range must be movable");
             assert!(lent.iter().all(|&owner| !in_area(mover.place(owner))));
-            engine.cma_release(area, pfn, 1024).expect("it was handed out");
+            engine.cma_release(area, pfn, 1024).expect("the pages must be allocated");
             lent.into_iter().for_each(|owner| mover.free(engine, owner));
             engine.drain_all_pages();
             assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None);
@@ -161,14 +165,14 @@ fn cma_range_is_releasable_in_parts() {
     for contig in BOTH {
         with_area(&bare(contig), FRAMES, AREA, |engine, area| {
             let before = Picture::take(engine);
-            let pfn = engine.cma_alloc(area, 100, 1, Gfp::KERNEL).expect("there is room");
-            engine.get_page(pfn.offset(60)).expect("it is allocated");
-            engine.cma_release(area, pfn.offset(50), 50).expect("it was handed out");
+            let pfn = engine.cma_alloc(area, 100, 1, Gfp::KERNEL).expect("enough memory must be free");
+            engine.get_page(pfn.offset(60)).expect("the pages must be allocated");
+            engine.cma_release(area, pfn.offset(50), 50).expect("the pages must be allocated");
             assert_eq!((area.allocated(), state(engine, pfn.raw() + 60)), (50, page(Gfp::KERNEL)));
             assert_eq!(engine.cma_alloc(area, 51, 1, Gfp::KERNEL), Ok(pfn.offset(61)), "past the page in use");
-            engine.cma_release(area, pfn.offset(61), 51).expect("it was handed out");
-            engine.cma_release(area, pfn, 50).expect("it was handed out");
-            engine.put_page(pfn.offset(60)).expect("it is allocated");
+            engine.cma_release(area, pfn.offset(61), 51).expect("the pages must be allocated");
+            engine.cma_release(area, pfn, 50).expect("the pages must be allocated");
+            engine.put_page(pfn.offset(60)).expect("the pages must be allocated");
             before.expect(engine, "all of it released");
         });
     }
@@ -187,11 +191,11 @@ fn cma_release_of_unallocated_pages_is_an_error() {
     for contig in BOTH {
         let mover = Mover::default();
         with_area(&bare(contig), FRAMES, AREA_BY_FOUR, |engine, area| {
-            let pfn = engine.cma_alloc(area, 16, 1, Gfp::KERNEL).expect("there is room");
-            engine.cma_release(area, pfn, 16).expect("it was handed out");
+            let pfn = engine.cma_alloc(area, 16, 1, Gfp::KERNEL).expect("enough memory must be free");
+            engine.cma_release(area, pfn, 16).expect("the pages must be allocated");
             let lent = AREA.0 + 600;
             mover.own(engine, lent, 2, MOVABLE);
-            let held = engine.cma_alloc(area, 8, 1, Gfp::KERNEL).expect("there is room");
+            let held = engine.cma_alloc(area, 8, 1, Gfp::KERNEL).expect("enough memory must be free");
             let before = Picture::take(engine);
             for (pfn, pages, error) in [
                 (pfn.offset(8), 8, not_handed_out(engine, pfn.offset(8))),
@@ -225,7 +229,7 @@ fn contradictory_cma_requests_are_errors() {
             (1025, 1, Gfp::KERNEL, ContigError::NoRange),
             (u32::MAX, 1 << 31, Gfp::KERNEL, ContigError::NoRange),
         ] {
-            assert_eq!(engine.cma_alloc(area, pages, align, gfp), Err(error), "{pages} pages by {align}");
+            assert_eq!(engine.cma_alloc(area, pages, align, gfp), Err(error), "{pages} pages with alignment {align}");
             before.expect(engine, "a request that was refused");
             assert_eq!(area.allocated(), 0);
         }

@@ -20,12 +20,12 @@ fn compound_range_is_one_block() {
             for order in Order::all() {
                 let range = span(3072, 3072 + order.pages());
                 for gfp in [COMPOUND, MOVABLE | Gfp::COMP] {
-                    engine.alloc_contig_range(range.clone(), gfp).expect("it is free");
+                    engine.alloc_contig_range(range.clone(), gfp).expect("the range must be free");
                     assert_eq!(state(engine, 3072), held(order, 1, gfp));
-                    engine.free_contig_range(range.clone()).expect("it is allocated");
-                    engine.alloc_contig_frozen_range(range.clone(), gfp).expect("it is free");
+                    engine.free_contig_range(range.clone()).expect("the pages must be allocated");
+                    engine.alloc_contig_frozen_range(range.clone(), gfp).expect("the range must be free");
                     assert_eq!(state(engine, 3072), held(order, 0, gfp));
-                    engine.free_contig_frozen_range(range.clone()).expect("it is allocated");
+                    engine.free_contig_frozen_range(range.clone()).expect("the pages must be allocated");
                 }
             }
             engine.drain_all_pages();
@@ -41,13 +41,13 @@ fn gigantic_range_is_a_row_of_the_largest_blocks() {
             let before = Picture::take(engine);
             for exponent in 11..=16 {
                 let pages = 1 << exponent;
-                let pfn = engine.alloc_contig_pages(COMPOUND, pages).expect("there is room").raw();
+                let pfn = engine.alloc_contig_pages(COMPOUND, pages).expect("enough memory must be free").raw();
                 assert!(pfn.is_multiple_of(pages), "{pages} pages at {pfn:#x}");
                 for block in (pfn..pfn + pages).step_by(1 << 10) {
                     assert_eq!(state(engine, block), held(Order::MAX, 1, COMPOUND));
                 }
-                assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(pages));
-                engine.free_contig_range(span(pfn, pfn + pages)).expect("it is allocated");
+                assert_eq!(engine.check().expect("the check must find no error").allocated, u64::from(pages));
+                engine.free_contig_range(span(pfn, pfn + pages)).expect("the pages must be allocated");
                 assert_eq!(before.difference_but_tuning(&Picture::take(engine)), None, "{pages} pages");
             }
         });
@@ -59,12 +59,12 @@ fn partial_free_of_a_compound_block_is_an_error() {
     for contig in BOTH {
         with_frames(&config(contig), 8192, |engine| {
             let (block, order) = (Pfn::new(2048), Order::new(8));
-            engine.alloc_contig_range(span(2048, 2304), COMPOUND).expect("it is free");
-            engine.alloc_contig_frozen_range(span(2304, 2560), COMPOUND).expect("it is free");
+            engine.alloc_contig_range(span(2048, 2304), COMPOUND).expect("the range must be free");
+            engine.alloc_contig_frozen_range(span(2304, 2560), COMPOUND).expect("the range must be free");
             let before = Picture::take(engine);
             let sticks_out = FreeError::CrossesEnd { pfn: block, state: held(order, 1, COMPOUND) };
             assert_eq!(engine.free_contig_range(span(2048, 2300)), Err(sticks_out));
-            let inside = engine.state(Pfn::new(2050)).expect("it is online");
+            let inside = engine.state(Pfn::new(2050)).expect("the frames must be online");
             let refusal = FreeError::NotAllocated { pfn: Pfn::new(2050), state: inside };
             assert_eq!(engine.free_contig_range(span(2050, 2304)), Err(refusal));
             let frozen = FreeError::CrossesEnd { pfn: Pfn::new(2304), state: held(order, 0, COMPOUND) };

@@ -7,8 +7,9 @@ use freehold::page::{ContigError, FreeError};
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::common::picture::Picture;
+use crate::common::repetitions;
 use crate::contig::scene::{BOTH, Engine, bare, config, held, is_free, page, state, with_frames};
-use crate::contig::{chunks, runs, span};
+use crate::contig::{chunks, span};
 
 const FRAMES: u32 = 8192;
 const START: u32 = 1024;
@@ -26,17 +27,17 @@ fn expect_runs(engine: &Engine<'_, '_>, left_out: &[u32]) {
         }
         start = end + 1;
     }
-    engine.check().expect("nothing is lost");
+    engine.check().expect("the check must find no error");
 }
 
 #[test]
 fn broken_pages_split_a_run_and_stay_withheld() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
-            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("the range must be free");
             let broken = [START, START + 20, START + 21, START + 64, END - 1];
-            broken.iter().for_each(|&pfn| engine.poison(Pfn::new(pfn)).expect("it is online"));
-            engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+            broken.iter().for_each(|&pfn| engine.poison(Pfn::new(pfn)).expect("the frames must be online"));
+            engine.free_contig_range(span(START, END)).expect("the pages must be allocated");
             expect_runs(engine, &broken);
             assert!(broken.iter().all(|&pfn| state(engine, pfn) == State::Withheld));
             let refusal = ContigError::Unmovable { pfn: Pfn::new(START + 20), state: State::Withheld };
@@ -46,7 +47,7 @@ fn broken_pages_split_a_run_and_stay_withheld() {
             while let Ok(pfn) = engine.alloc_pages(atomic, Order::ZERO) {
                 assert!(!broken.contains(&pfn.raw()), "broken frame {pfn} was given out again");
             }
-            let census = engine.check().expect("nothing is lost");
+            let census = engine.check().expect("the check must find no error");
             assert_eq!((census.withheld, census.free), (broken.len() as u64, 0));
         });
     }
@@ -56,13 +57,13 @@ fn broken_pages_split_a_run_and_stay_withheld() {
 fn bad_page_splits_a_run_and_is_withheld() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
-            engine.alloc_contig_range(span(0, START), Gfp::KERNEL).expect("it is free");
-            engine.alloc_contig_range(span(END, FRAMES), Gfp::KERNEL).expect("it is free");
-            engine.alloc_contig_frozen_range(span(START, END), Gfp::KERNEL).expect("it is free");
+            engine.alloc_contig_range(span(0, START), Gfp::KERNEL).expect("the range must be free");
+            engine.alloc_contig_range(span(END, FRAMES), Gfp::KERNEL).expect("the range must be free");
+            engine.alloc_contig_frozen_range(span(START, END), Gfp::KERNEL).expect("the range must be free");
             let bad = [START + 31, START + 100];
             for pfn in bad {
-                engine.free_contig_frozen_range(span(pfn, pfn + 1)).expect("it is frozen");
-                engine.alloc_contig_range(span(pfn, pfn + 1), Gfp::KERNEL).expect("it is free now");
+                engine.free_contig_frozen_range(span(pfn, pfn + 1)).expect("the pages must have no references");
+                engine.alloc_contig_range(span(pfn, pfn + 1), Gfp::KERNEL).expect("the range must be free");
             }
             let error = FreeError::Bad { pfn: Pfn::new(bad[0]), state: page(Gfp::KERNEL) };
             assert_eq!(engine.free_contig_frozen_range(span(START, END)), Err(error));
@@ -76,13 +77,13 @@ fn bad_page_splits_a_run_and_is_withheld() {
 fn shared_page_splits_a_run_and_is_freed_at_the_last_put() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
-            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("the range must be free");
             let shared = [START + 7, START + 8, START + 150];
-            shared.iter().for_each(|&pfn| engine.get_page(Pfn::new(pfn)).expect("it is allocated"));
-            engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+            shared.iter().for_each(|&pfn| engine.get_page(Pfn::new(pfn)).expect("the pages must be allocated"));
+            engine.free_contig_range(span(START, END)).expect("the pages must be allocated");
             expect_runs(engine, &shared);
             assert!(shared.iter().all(|&pfn| state(engine, pfn) == page(Gfp::KERNEL)), "one reference is left");
-            shared.iter().for_each(|&pfn| engine.put_page(Pfn::new(pfn)).expect("it is allocated"));
+            shared.iter().for_each(|&pfn| engine.put_page(Pfn::new(pfn)).expect("the pages must be allocated"));
             expect_runs(engine, &[]);
         });
     }
@@ -93,15 +94,15 @@ fn shared_page_splits_a_run_and_is_freed_at_the_last_put() {
 fn tail_pages_of_a_shared_block_are_freed_immediately() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
-            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
-            engine.free_contig_range(span(START, START + 8)).expect("all of it is allocated");
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("the range must be free");
+            engine.free_contig_range(span(START, START + 8)).expect("the pages must be allocated");
             let (block, order) = (Pfn::new(START), Order::new(3));
             assert_eq!(engine.isolate_free_page(block, order, Gfp::KERNEL), Ok(true));
-            engine.get_page(block).expect("it is allocated");
-            engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+            engine.get_page(block).expect("the pages must be allocated");
+            engine.free_contig_range(span(START, END)).expect("the pages must be allocated");
             assert_eq!(state(engine, START), page(Gfp::KERNEL));
             assert!((START + 1..END).all(|pfn| is_free(engine, pfn)));
-            engine.put_page(block).expect("it is allocated");
+            engine.put_page(block).expect("the pages must be allocated");
             expect_runs(engine, &[]);
         });
     }
@@ -112,12 +113,12 @@ fn shared_compound_block_stays_allocated() {
     for contig in BOTH {
         with_frames(&bare(contig), FRAMES, |engine| {
             let gfp = Gfp::KERNEL | Gfp::COMP;
-            engine.alloc_contig_range(span(START, START + 64), gfp).expect("it is free");
-            engine.get_page(Pfn::new(START)).expect("it is allocated");
-            engine.free_contig_range(span(START, START + 64)).expect("it is allocated");
+            engine.alloc_contig_range(span(START, START + 64), gfp).expect("the range must be free");
+            engine.get_page(Pfn::new(START)).expect("the pages must be allocated");
+            engine.free_contig_range(span(START, START + 64)).expect("the pages must be allocated");
             assert_eq!(state(engine, START), held(Order::new(6), 1, gfp));
-            engine.put_page(Pfn::new(START)).expect("it is allocated");
-            assert_eq!(engine.check().expect("nothing is lost").allocated, 0);
+            engine.put_page(Pfn::new(START)).expect("the pages must be allocated");
+            assert_eq!(engine.check().expect("the check must find no error").allocated, 0);
         });
     }
 }
@@ -133,7 +134,7 @@ enum Fate {
 /// Random mixtures of pages, under both policies.
 #[test]
 fn random_page_mixtures_free_alike_under_both_policies() {
-    for seed in 0..runs(30) {
+    for seed in 0..repetitions(30) {
         let mut rng = Rng::with_seed(seed);
         let spoiled = rng.u32(1..20);
         let luck = (START..END).map(|_| rng.u32(0..100));
@@ -146,15 +147,15 @@ fn random_page_mixtures_free_alike_under_both_policies() {
 }
 
 fn sort_out(engine: &Engine<'_, '_>, fates: &[Fate]) -> Picture {
-    engine.alloc_contig_range(span(START, END), Gfp::KERNEL).expect("it is free");
+    engine.alloc_contig_range(span(START, END), Gfp::KERNEL).expect("the range must be free");
     for (pfn, fate) in (START..).zip(fates) {
         match fate {
             Fate::Freed => {}
-            Fate::Broken => engine.poison(Pfn::new(pfn)).expect("it is allocated"),
-            Fate::Shared => engine.get_page(Pfn::new(pfn)).expect("it is allocated"),
+            Fate::Broken => engine.poison(Pfn::new(pfn)).expect("the pages must be allocated"),
+            Fate::Shared => engine.get_page(Pfn::new(pfn)).expect("the pages must be allocated"),
         }
     }
-    engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+    engine.free_contig_range(span(START, END)).expect("the pages must be allocated");
     engine.drain_all_pages();
     for (pfn, fate) in (START..).zip(fates) {
         let as_expected = match fate {
@@ -162,7 +163,7 @@ fn sort_out(engine: &Engine<'_, '_>, fates: &[Fate]) -> Picture {
             Fate::Broken => state(engine, pfn) == State::Withheld,
             Fate::Shared => state(engine, pfn) == page(Gfp::KERNEL),
         };
-        assert!(as_expected, "page {pfn:#x}, {fate:?}, is {:?}", state(engine, pfn));
+        assert!(as_expected, "page {pfn:#x} with fate {fate:?} has state {:?}", state(engine, pfn));
     }
     Picture::take(engine)
 }
@@ -172,11 +173,11 @@ fn sort_out(engine: &Engine<'_, '_>, fates: &[Fate]) -> Picture {
 #[test]
 fn movable_page_does_not_split_a_run() {
     with_frames(&bare(Batched), FRAMES, |engine| {
-        engine.alloc_contig_range(span(0, START), Gfp::KERNEL).expect("it is free");
-        engine.alloc_contig_range(span(END, FRAMES), Gfp::KERNEL).expect("it is free");
-        engine.alloc_contig_range(span(START, START + 77), Gfp::HIGHUSER_MOVABLE).expect("it is free");
-        engine.alloc_contig_range(span(START + 77, END), Gfp::KERNEL).expect("it is free");
-        engine.free_contig_range(span(START, END)).expect("all of it is allocated");
+        engine.alloc_contig_range(span(0, START), Gfp::KERNEL).expect("the range must be free");
+        engine.alloc_contig_range(span(END, FRAMES), Gfp::KERNEL).expect("the range must be free");
+        engine.alloc_contig_range(span(START, START + 77), Gfp::HIGHUSER_MOVABLE).expect("the range must be free");
+        engine.alloc_contig_range(span(START + 77, END), Gfp::KERNEL).expect("the range must be free");
+        engine.free_contig_range(span(START, END)).expect("the pages must be allocated");
         expect_runs(engine, &[]);
     });
 }

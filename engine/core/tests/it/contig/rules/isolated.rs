@@ -32,7 +32,7 @@ impl Hooks for Compacting<'_, '_> {
             self.asked.borrow_mut().push(*migration);
         } else if !self.is_isolated.replace(true) {
             assert_eq!(type_at(self.engine, LAST), MigrateType::Isolate);
-            self.engine.alloc_pages(MOVABLE, self.wanted).expect_err("nothing moves");
+            self.engine.alloc_pages(MOVABLE, self.wanted).expect_err("no page can be moved, so the request must fail");
         }
         Migrated::Refused
     }
@@ -53,20 +53,22 @@ fn isolated_pageblock_is_no_compaction_target() {
         let ranges = [range(ZoneKind::Dma, 0, 0, PAGEBLOCK), range(ZoneKind::Normal, 0, PAGEBLOCK, END)];
         let mut memory = Memory::new(&config, &ranges);
         let engine = &common::build(&config, &ranges, &mut memory);
-        ranges.iter().for_each(|range| engine.release(range.start, range.end).expect("it is online"));
+        ranges.iter().for_each(|range| engine.release(range.start, range.end).expect("the frames must be online"));
         engine.set_up_watermarks(MinFree::Pages(64));
         (0..END).for_each(|pfn| take(engine, pfn, 0, MOVABLE));
         for pfn in (PAGEBLOCK..LAST / 2).chain(LAST..END).step_by(2) {
-            engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("it is allocated");
+            engine.free_pages(Pfn::new(pfn), Order::ZERO).expect("the pages must be allocated");
         }
         let (asked, is_isolated, cold) = Default::default();
         let compacting = Compacting { engine, wanted: Order::new(wanted), asked, is_isolated, cold };
         engine.platform().answer_with(&compacting);
-        engine.alloc_contig_range(span(LAST, END), Gfp::KERNEL).expect_err("nothing moves");
+        engine
+            .alloc_contig_range(span(LAST, END), Gfp::KERNEL)
+            .expect_err("no page can be moved, so the request must fail");
         let asked = compacting.asked.take();
         assert_eq!(asked.iter().map(|migration| migration.effort).min(), Some(hardest), "order {wanted}");
         let inside = asked.iter().find(|migration| migration.to.raw() >= LAST);
         assert_eq!(inside, None, "order {wanted}: a target in the isolated pageblock");
-        engine.check().expect("nothing is lost");
+        engine.check().expect("the check must find no error");
     }
 }

@@ -19,7 +19,7 @@ fn search_finds_the_first_range_aligned_to_its_size() {
             let found = engine.alloc_contig_pages(Gfp::KERNEL, pages);
             assert_eq!(found, Ok(Pfn::new(expected)), "{pages} pages");
         }
-        assert_eq!(engine.check().expect("nothing is lost").allocated, 8 + 1 + 2 + 3 + 7 + 2000 + 4096);
+        assert_eq!(engine.check().expect("the check must find no error").allocated, 8 + 1 + 2 + 3 + 7 + 2000 + 4096);
     });
 }
 
@@ -59,8 +59,12 @@ fn search_tries_zones_from_the_highest_allowed() {
             let found = engine.alloc_contig_frozen_pages(gfp, pages);
             assert_eq!(found, expected.map(Pfn::new).ok_or(ContigError::NoRange), "{pages} pages for {gfp:?}");
         }
-        assert_eq!(state(engine, 4096), held(Order::MAX, 0, Gfp::KERNEL), "a frozen range");
-        assert_eq!(engine.check().expect("nothing is lost").free, 0);
+        assert_eq!(
+            state(engine, 4096),
+            held(Order::MAX, 0, Gfp::KERNEL),
+            "the pages of the range must have no references"
+        );
+        assert_eq!(engine.check().expect("the check must find no error").free, 0);
     });
 }
 

@@ -10,7 +10,7 @@ use crate::damage::stage::{MOVABLE, PAGEBLOCK, Stage};
 /// the request.
 fn isolate_meanwhile(stage: &'static Stage, meddle: fn(&Stage)) {
     let page = stage.take(0);
-    assert_eq!(page, Pfn::new(0), "the first pageblock is wanted");
+    assert_eq!(page, Pfn::new(0), "the scene needs a page of the first pageblock");
     stage.spoil_when_asked(meddle);
     want_first(stage);
     stage.free(page, 0);
@@ -19,7 +19,7 @@ fn isolate_meanwhile(stage: &'static Stage, meddle: fn(&Stage)) {
 fn want_first(stage: &Stage) {
     let wanted = Pfn::new(0)..Pfn::new(PAGEBLOCK);
     if stage.engine.alloc_contig_range(wanted.clone(), MOVABLE).is_ok() {
-        stage.engine.free_contig_range(wanted).expect("it is ours");
+        stage.engine.free_contig_range(wanted).expect("the test holds these pages");
     }
 }
 

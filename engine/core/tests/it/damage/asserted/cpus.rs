@@ -97,18 +97,22 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::owned("limit of a stack", "per-CPU lists: the limit of 0 pages on the stack of CPU 0", |stage| {
         stage.stacked();
-        stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), 0));
+        stage.spoil(|damage| damage.set_remote_frees_limit(CPU, stage.zone(), 0));
         stage.engine.drain_pages_zone(CPU, stage.zone());
     }),
-    Row::owned("order of a page that goes home", "stack: no block of order 1 begins at frame", |stage| {
-        let pages = [stage.take(0), stage.take(0)];
-        let odd = if pages[0].raw() % 2 == 1 { pages[0] } else { pages[1] };
-        let (order, refs) = (Order::new(1), 1);
-        let pair = State::Allocated { order, refs, movable: true, compound: false, poisoned: false, slab: false };
-        stage.run_on(1);
-        stage.spoil(|damage| {
-            damage.set_state(odd, pair);
-            stage.free(odd, 1);
-        });
-    }),
+    Row::owned(
+        "order of a page that is returned to its owner",
+        "stack: no block of order 1 begins at frame",
+        |stage| {
+            let pages = [stage.take(0), stage.take(0)];
+            let odd = if pages[0].raw() % 2 == 1 { pages[0] } else { pages[1] };
+            let (order, refs) = (Order::new(1), 1);
+            let pair = State::Allocated { order, refs, movable: true, compound: false, poisoned: false, slab: false };
+            stage.run_on(1);
+            stage.spoil(|damage| {
+                damage.set_state(odd, pair);
+                stage.free(odd, 1);
+            });
+        },
+    ),
 ];

@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
         let page = stage.take(0);
         let first = stage.first_listed();
         stage.spoil(|damage| {
-            damage.set_state(first, stage.engine.state(page).expect("it is online"));
+            damage.set_state(first, stage.engine.state(page).expect("the frames must be online"));
             stage.free(first, 0);
         });
     }),

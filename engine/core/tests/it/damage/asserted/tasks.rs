@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
         stage.spoil_when_asked(|stage| {
             stage.spoil_when_located(|stage| stage.spoil(|damage| damage.set_waiting(stage.zone(), None)));
         });
-        stage.engine.alloc_pages(MOVABLE, Order::new(9)).expect_err("nothing moves");
+        stage.engine.alloc_pages(MOVABLE, Order::new(9)).expect_err("no page can be moved, so the request must fail");
         odd.into_iter().for_each(|page| stage.free(page, 0));
     }),
 ];

@@ -31,8 +31,8 @@ fn offline(stage: &'static Stage) -> Result<(), ContigError> {
 /// Releases a pageblock of the given type.
 fn release_as(stage: &'static Stage, migratetype: MigrateType) -> Pfn {
     let block = Pfn::new(RESERVED);
-    stage.engine.set_pageblock_type(block, migratetype).expect("it is Reserved");
-    stage.engine.release(block, block.offset(PAGEBLOCK)).expect("it is Reserved");
+    stage.engine.set_pageblock_type(block, migratetype).expect("the frames must be Reserved");
+    stage.engine.release(block, block.offset(PAGEBLOCK)).expect("the frames must be Reserved");
     block
 }
 
@@ -57,9 +57,9 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::bare("pages of the reserve", "zone: 0 HighAtomic pages cannot change by -512", |stage| {
         let block = Pfn::new(RESERVED);
-        stage.engine.set_pageblock_type(block, MigrateType::HighAtomic).expect("it is Reserved");
+        stage.engine.set_pageblock_type(block, MigrateType::HighAtomic).expect("the frames must be Reserved");
         stage.spoil(|damage| damage.set_counter(stage.zone(), ZoneCounter::Reserved, 0));
-        stage.engine.set_pageblock_type(block, MigrateType::Movable).expect("it is Reserved");
+        stage.engine.set_pageblock_type(block, MigrateType::Movable).expect("the frames must be Reserved");
     }),
     Row::bare("managed pages", "zone: 15359 pages are free, but only 100 are managed", |stage| {
         take_with(stage, ZoneCounter::Managed, 100);
@@ -74,11 +74,11 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::bare("present pages, when some go", "zone: 512 pages cannot be removed from 100 present pages", |stage| {
         stage.spoil(|damage| damage.set_counter(stage.zone(), ZoneCounter::Present, 100));
-        offline(stage).expect("nobody uses it");
+        offline(stage).expect("the range must be free to be taken offline");
     }),
     Row::bare("span", "offline: frames 0x800..0xa00 are outside of their zone", |stage| {
         stage.spoil(|damage| damage.set_span(stage.zone(), Some(Pfn::new(4096)..Pfn::new(FRAMES))));
-        offline(stage).expect("nobody uses it");
+        offline(stage).expect("the range must be free to be taken offline");
     }),
     Row::bare("what is said of a list that has blocks", "is false, but their presence is true", |stage| {
         stage.spoil(|damage| damage.set_occupied(stage.zone(), Order::MAX, 0));
@@ -108,7 +108,7 @@ pub(super) const ROWS: &[Row] = &[
         stage.cut_out(Pfn::new(AREA.0));
         stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.unclaim_unit(&stage.area, 0)));
         let wanted = stage.engine.cma_alloc(&stage.area, 1, 1, MOVABLE).expect("the second unit is free");
-        stage.engine.cma_release(&stage.area, wanted, 1).expect("it is ours");
+        stage.engine.cma_release(&stage.area, wanted, 1).expect("the test holds these pages");
         stage.free(Pfn::new(AREA.0), 0);
     }),
 ];

@@ -30,7 +30,7 @@ fn free(order: u8, migratetype: MigrateType) -> State {
 /// Takes the last pageblock offline, which leaves a hole in the metadata.
 fn leave_hole(stage: &'static Stage) {
     let range = Pfn::new(FRAMES - PAGEBLOCK)..Pfn::new(FRAMES);
-    stage.engine.offline(range).expect("it is Reserved");
+    stage.engine.offline(range).expect("the frames must be Reserved");
 }
 
 /// Splits the first block of the largest order down to pages, and makes two buddies free without merging them.

@@ -143,7 +143,7 @@ pub(super) const ROWS: &[Row] = &[
         "the limit of a stack",
         |found| matches!(found, Violation::Limit { cpu: CPU, .. }),
         |stage| {
-            stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), 1));
+            stage.spoil(|damage| damage.set_remote_frees_limit(CPU, stage.zone(), 1));
         },
     ),
 ];

@@ -106,7 +106,7 @@ fn every_violation_has_a_table_row() {
     for row in [frames::ROWS, lists::ROWS, counters::ROWS].into_iter().flatten() {
         let stage = Stage::new(row.pcp, Play::Spoiled);
         (row.play)(stage);
-        let violation = stage.engine.check().expect_err("it is spoiled");
+        let violation = stage.engine.check().expect_err("the check must find the planted damage");
         has_row[number_of(&violation)] = true;
         if let Violation::Counter { name, .. } = violation {
             counters.insert(name);

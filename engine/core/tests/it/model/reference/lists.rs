@@ -8,8 +8,8 @@ use freehold::policy::flags::AllocFlags;
 use freehold::policy::pcp::Limits;
 use freehold::policy::{DrainPolicy, HighAtomicPolicy};
 
-use super::home::{joins, natural};
 use super::map::Page;
+use super::remote_frees::{joins, natural};
 use super::zone::{Mode, Search};
 use super::{Block, Reference};
 use crate::model::world::World;

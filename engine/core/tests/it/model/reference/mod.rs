@@ -4,19 +4,20 @@
 //! rule, and finds things by searching. It predicts the exact frame of every allocation and the exact order of every
 //! list. Where the engine and the reference differ, one of them implements a rule incorrectly.
 //!
-//! `zone` has the buddy system and the fallbacks, `lists` the per-CPU lists, `owned` and `home` the pageblocks that
-//! CPUs own, `path` the allocation path, `slow` its slow path, `range` allocations of given blocks, `compaction` with
-//! `scanners` and `memory` compaction, `background` kswapd and kcompactd, and `reserve` the return of idle reserves.
+//! `zone` has the buddy system and the fallbacks, `lists` the per-CPU lists, `owned` and `remote_frees` the pageblocks
+//! that CPUs own, `path` the allocation path, `slow` its slow path, `range` allocations of given blocks, `compaction`
+//! with `scanners` and `memory` compaction, `background` kswapd and kcompactd, and `reserve` the return of idle
+//! reserves.
 
 pub(super) mod background;
 pub(super) mod compaction;
-pub(super) mod home;
 pub(super) mod lists;
 pub(super) mod map;
 pub(super) mod memory;
 pub(super) mod owned;
 pub(super) mod path;
 mod range;
+pub(super) mod remote_frees;
 mod reserve;
 mod scanners;
 mod slow;

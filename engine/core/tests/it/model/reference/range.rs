@@ -3,8 +3,8 @@
 
 use freehold::base::MigrateType;
 
-use super::home::natural;
 use super::map::{Map, Page};
+use super::remote_frees::natural;
 use super::zone::Zone;
 use super::{Block, Reference};
 
@@ -54,7 +54,7 @@ impl Zone {
     /// Cuts frames from `from` on, up to `end`, out of the free block that contains them. Returns the end of that
     /// block.
     fn cut(&mut self, map: &mut Map, from: u32, end: u32) -> u32 {
-        let (head, order) = map.free_around(from).expect("what was drained is free");
+        let (head, order) = map.free_around(from).expect("a drained page must be in a free block");
         let behind = head + (1 << order);
         let (_, migratetype) = self.remove(map, head);
         for (pfn, order) in natural(head..from, 10).into_iter().chain(natural(end.min(behind)..behind, 10)) {

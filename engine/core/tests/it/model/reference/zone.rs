@@ -234,7 +234,7 @@ impl Zone {
             Unmovable => [Reclaimable, Movable],
             Movable => [Reclaimable, Unmovable],
             Reclaimable => [Unmovable, Movable],
-            other => panic!("{other} is never asked for"),
+            other => panic!("no request has the type {other}"),
         };
         others.into_iter().find_map(|other| Some((other, *self.lists[usize::from(order)][other.index()].front()?)))
     }

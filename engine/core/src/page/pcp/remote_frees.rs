@@ -1,5 +1,4 @@
-//! Freeing a block whose pageblock is owned by a CPU: the block goes home, which means that it is returned to the
-//! owner.
+//! Freeing a block whose pageblock is owned by a CPU: the block is returned to the owner.
 //!
 //! A free on the owner itself is an ordinary free. On another CPU, `owned` tries the owner's lock and puts the block on
 //! the owner's list; if the lock is taken, the block is freed to the zone. `owned-remote` pushes the block onto the
@@ -84,11 +83,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         let takes_locks = self.rules().pcp == PcpPolicy::Owned;
         let pcp = self.pcp_at(owner, zone);
         if takes_locks || owner == self.platform.cpu() {
-            let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
+            let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.remote_frees.stack.is_closed());
             match self.try_lock_pcp(zone, owner) {
                 // The stack's state is read under the lock, because the call that closes the stack drains the lists
                 // afterwards.
-                Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
+                Some(_) if looked_early.unwrap_or_else(|| pcp.remote_frees.stack.is_closed()) => return false,
                 Some(lists) => {
                     lists.free_unref_page_commit(freed, self.map.frame(freed.pfn), index);
                     return true;
@@ -148,8 +147,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         let ClaimedBlock { pfn, order } = freed;
         let pcp = self.pcp_at(owner, zone);
         self.report(Event::StackPush { zone: zone.index() as u8, owner, pfn, order });
-        let pages = pcp.home.stack.push(&self.map, pfn, order);
-        if pages.is_none_or(|pages| pages > pcp.home.limit.load(Relaxed)) {
+        let pages = pcp.remote_frees.stack.push(&self.map, pfn, order);
+        if pages.is_none_or(|pages| pages > pcp.remote_frees.limit.load(Relaxed)) {
             self.flush_stack(zone, owner);
         }
         true
@@ -158,7 +157,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Frees the blocks on a CPU's stack to the zone. Returns whether there were any.
     #[cold]
     fn flush_stack(&self, zone: &Zone<P::Lock>, cpu: CpuId) -> bool {
-        let stack = &self.pcp_at(cpu, zone).home.stack;
+        let stack = &self.pcp_at(cpu, zone).remote_frees.stack;
         if stack.is_empty() {
             return false;
         }
@@ -227,7 +226,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.expect_cpu(cpu);
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
             if !is_planted(Fault::OfflineStaysOpen) {
-                self.pcp_at(cpu, zone).home.stack.close();
+                self.pcp_at(cpu, zone).remote_frees.stack.close();
             }
             self.disown_all(zone, cpu);
             self.drain_pages_zone(cpu, zone);
@@ -240,7 +239,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// If there is no such CPU.
     pub fn cpu_online(&self, cpu: CpuId) {
         self.expect_cpu(cpu);
-        self.zones.iter().for_each(|zone| self.pcp_at(cpu, zone).home.stack.open());
+        self.zones.iter().for_each(|zone| self.pcp_at(cpu, zone).remote_frees.stack.open());
     }
 
     fn disown_all(&self, zone: &Zone<P::Lock>, cpu: CpuId) {
@@ -263,19 +262,19 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     /// use the returned blocks would otherwise never free a block itself, and thus never drain them.
     pub(super) fn absorb_stack(&mut self) -> bool {
         let (allocator, map, cpu) = (self.allocator, &self.allocator.map, self.cpu);
-        let home = self.home;
-        if home.stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
+        let remote_frees = self.remote_frees;
+        if remote_frees.stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
             return false;
         }
-        self.lists.expect_home_limited(home.limit.load(Relaxed), cpu);
+        self.lists.expect_remote_frees_limited(remote_frees.limit.load(Relaxed), cpu);
         allocator.report(Event::StackTake { zone: self.zone.index() as u8, owner: cpu });
         let mut left_over = Chain::default();
         // Whole pageblocks are on the lists as halves; see `own_pageblocks`.
-        run::gather(map, home.stack.take(map), map.half_pageblock_order(), |pfn, order| {
+        run::gather(map, remote_frees.stack.take(map), map.half_pageblock_order(), |pfn, order| {
             let pageblock = map.pageblock(pfn);
             let migratetype = pageblock.migratetype();
-            let is_home = pageblock.owner() == Some(cpu) && migratetype.is_mergeable();
-            let is_welcome = is_home && self.lists.count() < self.lists.high();
+            let is_owned_here = pageblock.owner() == Some(cpu) && migratetype.is_mergeable();
+            let is_welcome = is_owned_here && self.lists.count() < self.lists.high();
             match part_index(order, migratetype, map.pageblock_order()).filter(|_| is_welcome) {
                 Some(index) => self.lists.push_head(map, pfn, order, index, cpu),
                 None => left_over.push(map, pfn, Word::claimed_of(order)),

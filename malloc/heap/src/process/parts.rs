@@ -1,0 +1,43 @@
+//! Parts of the process's malloc: its heap, its runs, and the options of the process.
+
+use freehold::base::CpuId;
+use freehold::platform::Platform;
+
+use super::options::Options;
+use crate::heap::Heap;
+use crate::os::platform::LockedCpus;
+use crate::os::rseq::Rseq;
+use crate::runs::Runs;
+
+/// Parts of the process's malloc.
+#[derive(Debug)]
+pub(super) struct Malloc {
+    pub heap: AnyHeap,
+    pub runs: Runs,
+    pub options: Options,
+}
+
+impl Malloc {
+    #[inline]
+    pub(super) fn cpu(&self) -> CpuId {
+        with_heap!(&self.heap, heap => heap.slab().platform().cpu())
+    }
+}
+
+/// The heap of the process, with one of two CPU-local primitives.
+#[derive(Debug)]
+pub(super) enum AnyHeap {
+    Rseq(Heap<Rseq>),
+    Locks(Heap<LockedCpus>),
+}
+
+/// Evaluates an expression with the heap, whichever of the two kinds it has.
+macro_rules! with_heap {
+    ($any:expr, $heap:ident => $what:expr) => {
+        match $any {
+            AnyHeap::Rseq($heap) => $what,
+            AnyHeap::Locks($heap) => $what,
+        }
+    };
+}
+pub(super) use with_heap;
