@@ -17,6 +17,9 @@ use crate::error::Error;
 /// Time limit of one boot.
 const PATIENCE: Duration = Duration::from_secs(1200);
 
+/// Sets of events that the rows by mechanism need.
+const MECHANISMS: &str = "reclaim,compaction";
+
 /// Unit of booting: a cell with the kernel's default settings, or with one changed setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
@@ -115,7 +118,7 @@ impl<'a> Lab<'a> {
             root: None,
             settings: load.setting.iter().map(|text| text.parse().map_err(Error::Input)).collect::<Result<_, _>>()?,
             append: String::new(),
-            record: Vec::new(),
+            record: ["--events", MECHANISMS].map(str::to_owned).to_vec(),
             timeout: PATIENCE,
         })
     }

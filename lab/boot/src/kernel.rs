@@ -55,6 +55,17 @@ impl Kernel {
         self.packages_folder.as_deref()
     }
 
+    /// Returns the folder of the build that made the image, if the image is still in it: from its files, modules for
+    /// this kernel can be built. `None` if the folder was built again as another release.
+    pub(crate) fn build_folder(&self) -> Option<PathBuf> {
+        let image = fs::canonicalize(&self.image).ok()?;
+        let is_build = |folder: &&Path| {
+            let release = fs::read_to_string(folder.join("include/config/kernel.release"));
+            release.is_ok_and(|release| release.trim() == self.release)
+        };
+        image.ancestors().find(is_build).map(Path::to_owned)
+    }
+
     /// Returns the module `name`, decompressed; `None` if there is no such file, in which case it may be built in.
     ///
     /// # Errors
@@ -132,5 +143,22 @@ pub(crate) mod tests {
         let kernel = Kernel::open(&image).unwrap();
         assert_eq!((kernel.release.as_str(), kernel.module("virtio_blk").unwrap()), ("6.1.0-mine", None));
         assert!(Kernel::below(folder.path()).is_none());
+    }
+
+    #[test]
+    fn build_folder_is_that_of_the_same_release() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("arch/x86/boot/bzImage");
+        let release = folder.path().join("include/config/kernel.release");
+        for path in [&image, &release] {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+        }
+        fs::write(&image, image_bytes("6.1.0-mine")).unwrap();
+        let kernel = Kernel::open(&image).unwrap();
+        assert_eq!(kernel.build_folder(), None);
+        fs::write(&release, "6.1.0-mine\n").unwrap();
+        assert_eq!(kernel.build_folder(), Some(fs::canonicalize(folder.path()).unwrap()));
+        fs::write(&release, "6.1.0-other\n").unwrap();
+        assert_eq!(kernel.build_folder(), None);
     }
 }

@@ -1,14 +1,16 @@
 //! Freehold's kernel module, built for one kernel: it makes requests that user space cannot make.
 //!
-//! Workloads with a line `# needs: module` use it. The kernel must be one that [`crate::Store`] fetched. Debian's
-//! headers of its release are fetched into a folder beside it, and the kernel's own makefiles build the module there
-//! with this machine's `gcc` and `make`. The result is kept together with its source, and is built again only when the
-//! source has changed.
+//! Workloads with a line `# needs: module` use it. The kernel's own makefiles build the module with this machine's `gcc`
+//! and `make`. For a kernel that [`crate::Store`] fetched, Debian's headers of its release are fetched into a folder
+//! beside it. The result is kept there together with its source, and is built again only when the source has changed.
+//! For an image in the folder of its build, the module is built from the files of this build, once for each process.
 //!
 //! Debian's headers may be built with a newer compiler and a newer C library than this machine has. Options that only
 //! the newer compiler knows are switched off; none of them changes the layout of a structure. Those programs among the
 //! headers that are linked against the C library run with a copy of the library beside them.
 
+use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -37,33 +39,68 @@ exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$0.elf" "$@"
 const OVERRIDES: [&str; 5] =
     ["CC=gcc", "HOSTCC=gcc", "KCFLAGS=-w", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "CONFIG_DEBUG_INFO_BTF_MODULES="];
 
-/// Lock for builds. If several boots run at once, the first one builds.
-static BUILDING: Mutex<()> = Mutex::new(());
+/// Modules of this process by their kernel's image. If several boots run at once, the first one builds.
+static BUILT: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
 /// Returns the module for `kernel`, and builds it first if it is missing or outdated. Slow steps are reported to `say`.
 ///
 /// # Errors
-/// [`Error::Missing`] if Debian has no headers of this kernel, or this machine cannot build.
+/// [`Error::Missing`] if there are neither headers of this kernel nor a build of it, or if this machine cannot build.
 pub(crate) fn obtain(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
-    let release = &kernel.release;
-    let packages = kernel.packages_folder().ok_or_else(|| {
-        let advice = "give the version of a kernel instead";
-        Error::Missing(format!(
-            "the workload's module is built for Debian kernels only, but {release} was given as a path; {advice}"
-        ))
-    })?;
+    let mut built = BUILT.lock().unwrap_or_else(|poison| poison.into_inner());
+    if let Some(module) = built.get(&kernel.image) {
+        return Ok(module.clone());
+    }
+    let module = match (kernel.packages_folder(), kernel.build_folder()) {
+        (Some(packages), _) => by_headers(packages, &kernel.release, say)?,
+        (None, Some(tree)) => by_tree(&tree, &kernel.release, say)?,
+        (None, None) => return Err(no_files(&kernel.release)),
+    };
+    built.insert(kernel.image.clone(), module.clone());
+    Ok(module)
+}
+
+/// Returns the error for an image without the files that a module is built from.
+fn no_files(release: &str) -> Error {
+    let advice = "give the version of a Debian kernel, or the image in the folder in which the kernel was built";
+    Error::Missing(format!(
+        "the workload needs a module, and the files to build it for {release} are missing; {advice}"
+    ))
+}
+
+/// Returns the module for a kernel of Debian that is unpacked in `packages`.
+fn by_headers(packages: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
     let folder = packages.join("module");
-    let _building = BUILDING.lock().unwrap_or_else(|poison| poison.into_inner());
     if !is_current(&folder) {
-        for program in ["gcc", "make"] {
-            host::find(program, program)?;
-        }
+        find_compiler()?;
         let headers = fetch_headers(packages, release, say)?;
         say(&format!("building the module {NAME} for Linux {release}"));
-        build(&headers, release, &folder)?;
+        build_for_debian(&headers, release, &folder)?;
     }
-    let built = folder.join(NAME).with_extension("ko");
-    fs::read(&built).map_err(on_file("read", &built))
+    read(&folder.join(NAME).with_extension("ko"))
+}
+
+/// Returns the module for the kernel that was built in `tree`.
+fn by_tree(tree: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
+    find_compiler()?;
+    if !tree.join("scripts/module.lds").is_file() {
+        let tree = tree.display();
+        return Err(Error::Missing(format!("{tree} cannot build modules yet; run `make modules_prepare` there")));
+    }
+    say(&format!("building the module {NAME} for Linux {release} from {}", tree.display()));
+    let work = tempfile::tempdir().map_err(on_file("create", &env::temp_dir()))?;
+    let mut command = make(work.path());
+    // A build of the image alone has no list of exported symbols, which are then not checked here but in the guest.
+    command.arg("-C").arg(tree).args(["KBUILD_MODPOST_WARN=1", "KCFLAGS=-w", "modules"]);
+    read(&build(command, work.path(), release)?)
+}
+
+fn find_compiler() -> Result<(), Error> {
+    ["gcc", "make"].into_iter().try_for_each(|program| host::find(program, program).map(drop))
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(file).map_err(on_file("read", file))
 }
 
 /// Returns whether the module in `folder` was built from the current source.
@@ -100,37 +137,52 @@ fn wrap(program: &Path) -> Result<(), Error> {
 }
 
 /// Builds the module with these headers and moves it, with its source, to `folder`.
-fn build(headers: &Path, release: &str, folder: &Path) -> Result<(), Error> {
+fn build_for_debian(headers: &Path, release: &str, folder: &Path) -> Result<(), Error> {
     let packages = folder.parent().unwrap_or(folder);
     let temporary = tempfile::tempdir_in(packages).map_err(on_file("create", packages))?;
     let (work, done) = (temporary.path().join("work"), temporary.path().join("done"));
     for place in [&work, &done] {
         fs::create_dir(place).map_err(on_file("create", place))?;
-        for (name, text) in SOURCES {
-            fs::write(place.join(name), text).map_err(on_file("write", place))?;
-        }
     }
-    let built = work.join(NAME).with_extension("ko");
-    host::text(&mut make(headers, release, &work)?).map_err(|error| build_error(&error, release))?;
-    host::text(Command::new("strip").arg("--strip-debug").arg(&built))?;
+    write_sources(&done)?;
+    let built = build(make_with_headers(headers, release, &work)?, &work, release)?;
     let kept = done.join(NAME).with_extension("ko");
     fs::rename(&built, &kept).map_err(on_file("create", &kept))?;
     replace_folder(&done, folder)
 }
 
-/// Returns the command that builds in `work`.
-fn make(headers: &Path, release: &str, work: &Path) -> Result<Command, Error> {
+fn write_sources(folder: &Path) -> Result<(), Error> {
+    SOURCES.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text).map_err(on_file("write", folder)))
+}
+
+/// Builds the module in `work` by `make`, and returns the file.
+fn build(mut make: Command, work: &Path, release: &str) -> Result<PathBuf, Error> {
+    write_sources(work)?;
+    host::text(&mut make).map_err(|error| build_error(&error, release))?;
+    let built = work.join(NAME).with_extension("ko");
+    host::text(Command::new("strip").arg("--strip-debug").arg(&built))?;
+    Ok(built)
+}
+
+/// Returns the command that builds in `work` by Debian's headers.
+fn make_with_headers(headers: &Path, release: &str, work: &Path) -> Result<Command, Error> {
     let (sources, names) = (headers.join("usr/src"), Headers::for_release(release)?);
     let configured = sources.join(&names.configured);
-    let mut command = Command::new("make");
-    command.arg("--silent").arg("-C").arg(&configured);
+    let mut command = make(work);
+    command.arg("-C").arg(&configured);
     // The makefile in the configured headers refers to the common makefile by its path in an installation.
     command.arg("-f").arg(sources.join(&names.common).join("Makefile"));
-    command.arg(format!("KBUILD_OUTPUT={}", configured.display())).arg(format!("M={}", work.display()));
+    command.arg(format!("KBUILD_OUTPUT={}", configured.display()));
     command.args(OVERRIDES).arg("modules");
-    // Variables of a surrounding make must not affect this build.
-    command.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env("LC_ALL", "C");
     Ok(command)
+}
+
+/// Returns a command of make for a module in `work`. Variables of a surrounding make do not affect it.
+fn make(work: &Path) -> Command {
+    let mut command = Command::new("make");
+    command.arg("--silent").arg(format!("M={}", work.display()));
+    command.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env("LC_ALL", "C");
+    command
 }
 
 /// Returns the error for a failed build, with the first of its error lines.
@@ -165,6 +217,13 @@ mod tests {
         assert!(is_current(folder.path()));
         fs::write(folder.path().join("freehold_load.c"), "int x;").unwrap();
         assert!(!is_current(folder.path()));
+    }
+
+    #[test]
+    fn build_without_prepared_modules_is_named() {
+        let tree = tempfile::tempdir().unwrap();
+        let sentence = by_tree(tree.path(), "6.12.9", &mut |_| {}).unwrap_err().to_string();
+        assert!(sentence.ends_with("run `make modules_prepare` there"), "{sentence}");
     }
 
     #[test]

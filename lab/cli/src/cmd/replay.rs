@@ -31,9 +31,9 @@ pub struct ReplayArgs {
     #[arg(value_name = "FILE")]
     recording: PathBuf,
 
-    /// Policy, as SET[,field=value...]; see `freehold policies`
-    #[arg(long, value_name = "NAME", default_value = freehold_policies::BASELINE)]
-    policy: String,
+    /// Policy, as SET[,field=value...]; see `freehold policies` [default: the rules nearest to the recorded kernel]
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
 
     #[command(flatten)]
     spread: SpreadArgs,
@@ -66,8 +66,9 @@ pub(crate) fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
 pub(crate) fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
     args.formats.try_all([args.recording.as_path()])?;
     let settings = parse_settings(&args.settings)?;
-    let policy = freehold_policies::parse(&args.policy)?;
+    let named = args.policy.as_deref().map(freehold_policies::parse).transpose()?;
     let recording = Recording::open(&args.recording)?;
+    let policy = named.map_or_else(|| freehold_policies::parse(recording.release.rules()), Ok)?;
     let prepared = PreparedReplay::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
     let watch = if args.formats.wants_page() { Watch::Map } else { Watch::Sums };

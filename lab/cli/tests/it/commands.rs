@@ -81,6 +81,14 @@ fn count_zone_locks(report: &Value) -> u64 {
 }
 
 #[test]
+fn replay_defaults_to_the_rules_of_the_recorded_kernel() {
+    for (name, rules) in [("build", "linux-6.18"), ("oracle-calm", "linux-6.12")] {
+        let file = format!("{}/../../recordings/{name}.parquet", env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(json(&["replay", &file, "--json", "-"])["policy"], rules, "{name}");
+    }
+}
+
+#[test]
 fn replay_reports_a_changed_setting() {
     let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
     let report = json(&["replay", &file, "--setting", "vm.percpu_pagelist_high_fraction=1000", "--json", "-"]);

@@ -226,7 +226,7 @@ def inspect(
 def replay(
     recording: _StrPath,
     *,
-    policy: str = "linux-6.12",
+    policy: str | None = None,
     cpus: int | None = None,
     reclaim: Literal["model", "recorded"] = "model",
     pace: Literal["work", "recorded"] = "work",
@@ -240,7 +240,8 @@ def replay(
 
     Args:
         recording: Recording
-        policy: Policy, as SET[,field=value...]; see `freehold policies`
+        policy: Policy, as SET[,field=value...]; see `freehold policies` [default: the rules nearest to
+            the recorded kernel]
         cpus: Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its
             recorded CPU
         reclaim: Source of reclaim and compaction in the replay
@@ -252,13 +253,17 @@ def replay(
         page: Include the data of the page: memory, pageblock by pageblock
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
 
-    Settings (docs/commands.md has their effects): vm.min_free_kbytes a whole number from 0 to
-    2147483647 vm.watermark_scale_factor a whole number from 1 to 3000 vm.percpu_pagelist_high_fraction
-    0, or a whole number from 8 to 2147483647 vm.watermark_boost_factor a whole number from 0 to
-    2147483647 vm.compaction_proactiveness a whole number from 0 to 100 vm.extfrag_threshold a whole
-    number from 0 to 1000 vm.defrag_mode a whole number from 0 to 1 vm.lowmem_reserve_ratio 1 to 5 whole
-    numbers with spaces between, the lowest zone first transparent_hugepage.defrag one of always, defer,
-    defer+madvise, madvise, never transparent_hugepage.enabled one of always, madvise, never
+    Settings (docs/commands.md has their effects):
+        vm.min_free_kbytes: a whole number from 0 to 2147483647
+        vm.watermark_scale_factor: a whole number from 1 to 3000
+        vm.percpu_pagelist_high_fraction: 0, or a whole number from 8 to 2147483647
+        vm.watermark_boost_factor: a whole number from 0 to 2147483647
+        vm.compaction_proactiveness: a whole number from 0 to 100
+        vm.extfrag_threshold: a whole number from 0 to 1000
+        vm.defrag_mode: a whole number from 0 to 1
+        vm.lowmem_reserve_ratio: 1 to 5 whole numbers with spaces between, the lowest zone first
+        transparent_hugepage.defrag: one of always, defer, defer+madvise, madvise, never
+        transparent_hugepage.enabled: one of always, madvise, never
 
     A recording is replayed on the recorded machine's memory. `freehold sim recording FILE` runs its
     tasks on other memory: with --start SNAPSHOT on another machine's, with --age 60 on fragmented
@@ -302,13 +307,17 @@ def compare(
         page: Include the data of the page: memory, pageblock by pageblock
         progress: Show the progress: a bar if tqdm is installed, else a line in the terminal
 
-    Settings (docs/commands.md has their effects): vm.min_free_kbytes a whole number from 0 to
-    2147483647 vm.watermark_scale_factor a whole number from 1 to 3000 vm.percpu_pagelist_high_fraction
-    0, or a whole number from 8 to 2147483647 vm.watermark_boost_factor a whole number from 0 to
-    2147483647 vm.compaction_proactiveness a whole number from 0 to 100 vm.extfrag_threshold a whole
-    number from 0 to 1000 vm.defrag_mode a whole number from 0 to 1 vm.lowmem_reserve_ratio 1 to 5 whole
-    numbers with spaces between, the lowest zone first transparent_hugepage.defrag one of always, defer,
-    defer+madvise, madvise, never transparent_hugepage.enabled one of always, madvise, never
+    Settings (docs/commands.md has their effects):
+        vm.min_free_kbytes: a whole number from 0 to 2147483647
+        vm.watermark_scale_factor: a whole number from 1 to 3000
+        vm.percpu_pagelist_high_fraction: 0, or a whole number from 8 to 2147483647
+        vm.watermark_boost_factor: a whole number from 0 to 2147483647
+        vm.compaction_proactiveness: a whole number from 0 to 100
+        vm.extfrag_threshold: a whole number from 0 to 1000
+        vm.defrag_mode: a whole number from 0 to 1
+        vm.lowmem_reserve_ratio: 1 to 5 whole numbers with spaces between, the lowest zone first
+        transparent_hugepage.defrag: one of always, defer, defer+madvise, madvise, never
+        transparent_hugepage.enabled: one of always, madvise, never
     """
 
 def advise(

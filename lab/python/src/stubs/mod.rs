@@ -92,7 +92,20 @@ fn docstring(function: &Function) -> String {
 }
 
 fn paragraphs(text: &str) -> String {
-    text.split("\n\n").map(|paragraph| fill(paragraph, "", "")).collect::<Vec<_>>().join("\n")
+    text.split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n")
+}
+
+/// Wraps a paragraph, and then each of its table rows: indented lines with a name and its meaning.
+fn paragraph(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let start = lines.iter().position(|line| line.starts_with("  ")).unwrap_or(lines.len());
+    let (prose, table) = lines.split_at(start);
+    let rows = table.iter().map(|row| {
+        let row = row.trim();
+        let (name, meaning) = row.split_once("  ").unwrap_or((row, ""));
+        fill(&format!("{name}: {meaning}"), "    ", "        ")
+    });
+    fill(&prose.join(" "), "", "") + &rows.collect::<String>()
 }
 
 /// Replaces the options in a text by the names of keywords.
@@ -142,7 +155,7 @@ mod tests {
     fn signatures_are_valid_python() {
         assert_eq!(
             first_line("replay"),
-            "replay(recording, *, policy=\"linux-6.12\", cpus=None, reclaim=\"model\", pace=\"work\", setting=(), \
+            "replay(recording, *, policy=None, cpus=None, reclaim=\"model\", pace=\"work\", setting=(), \
              explain=False, all=False, page=False, progress=True)"
         );
         assert_eq!(first_line("advise"), "advise(*recordings, margin=2, all=False, progress=True)");
@@ -154,5 +167,11 @@ mod tests {
         let doc = docstring(&Function::for_command("compare"));
         assert!(doc.contains("with setting_b: policy A") && !doc.contains(" --"), "{doc}");
         assert!(doc.lines().all(|line| line.chars().count() <= WIDTH), "{doc}");
+    }
+
+    #[test]
+    fn table_rows_keep_their_lines() {
+        let doc = docstring(&Function::for_command("replay"));
+        assert!(doc.contains("\n    vm.defrag_mode: a whole number from 0 to 1\n"), "{doc}");
     }
 }
