@@ -139,12 +139,6 @@ impl Remote {
         address(self.0, near)
     }
 
-    /// Returns whether the list has no object.
-    #[inline]
-    pub const fn is_mark(self) -> bool {
-        is_mark(self.0)
-    }
-
     /// Returns the number of objects on the list.
     #[inline]
     pub const fn len(self) -> u16 {
@@ -209,7 +203,8 @@ mod tests {
     #[test]
     fn remote_word_counts_objects_and_keeps_queued() {
         let none = Remote::empty(SLAB);
-        assert!(none.is_mark() && none.is_empty() && !none.is_queued());
+        assert_eq!(none.list(SLAB.get()), end_mark(SLAB));
+        assert!(none.is_empty() && !none.is_queued());
         let some = none.queued().with_freed(SLAB.get() + 8, 3).with_freed(SLAB.get() + 16, 1);
         assert_eq!((some.list(SLAB.get()), some.len(), some.is_queued()), (SLAB.get() + 16, 4, true));
         assert_eq!(some.emptied(SLAB), none.queued());
