@@ -390,3 +390,6 @@ enum Round {
     Again,
     GaveUp,
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use std::vec::Vec;
 
 use super::super::address::SlabAddress;
+use super::super::bits::Bits;
 use super::super::cpu::locked::CpuLocks;
 use super::super::freelist::{Chain, set_freepointer};
 use super::super::word::Local;
@@ -28,12 +29,15 @@ const SIZE: u32 = 1024;
 /// Plants a defect in a cache, and returns the violation that the check finds. CPU 0 has two of the cache's slabs on
 /// its list, in each of which only the first object is free. A third slab is used up and on no list.
 fn violation_of(plant: fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
-    violation_of_closure(&plant)
+    violation_of_closure(SlabPolicy::Tagged, &plant)
 }
 
-fn violation_of_closure(plant: &dyn Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
+fn violation_of_closure(
+    objects: SlabPolicy,
+    plant: &dyn Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3]),
+) -> Option<SlabViolation> {
     let mut policy = Policy::FREEHOLD;
-    policy.slab.objects = SlabPolicy::Tagged;
+    policy.slab.objects = objects;
     let config = Config { policy, cpu_nodes: &[NodeId(0)], ..Config::default() };
     run_on_cpu(CPU);
     with_locked_slab(Threads::default(), &config, 1 << 13, 1, |slab| {
@@ -118,6 +122,31 @@ fn links_out_of_the_slab_or_in_a_circle_are_detected() {
     let elsewhere = links_to(|[_, two]| two);
     let between = links_to(|[one, _]| one + u64::from(SIZE) + 8);
     let circle = links_to(|[one, _]| one);
-    let found = [violation_of_closure(&elsewhere), violation_of_closure(&between), violation_of_closure(&circle)];
+    let found = [
+        violation_of_closure(SlabPolicy::Tagged, &elsewhere),
+        violation_of_closure(SlabPolicy::Tagged, &between),
+        violation_of_closure(SlabPolicy::Tagged, &circle),
+    ];
     assert!(found.iter().all(|found| matches!(found, Some(SlabViolation::List { .. }))), "{found:?}");
+}
+
+/// An object is free twice: the owner has freed it, and its bit is also set among the remote frees.
+#[test]
+fn object_freed_by_owner_and_remotely_is_detected() {
+    let twice = violation_of_closure(SlabPolicy::Bitmap, &|slab, _, [one, ..]| {
+        let slab = slab.map.slab(one);
+        let _queued = slab.push_remote_bits(slab.bits());
+    });
+    assert!(matches!(twice, Some(SlabViolation::List { .. })), "{twice:?}");
+}
+
+/// A bit is set beyond those of the slab's objects.
+#[test]
+fn free_bit_without_an_object_is_detected() {
+    let beyond = violation_of_closure(SlabPolicy::Bitmap, &|slab, id, [one, ..]| {
+        let objects = u32::from(slab.cache(id).unwrap().layout.objects);
+        let slab = slab.map.slab(one);
+        slab.set_local(Local::from_raw(slab.bits().with(Bits::single(objects)).raw()));
+    });
+    assert!(matches!(beyond, Some(SlabViolation::List { .. })), "{beyond:?}");
 }

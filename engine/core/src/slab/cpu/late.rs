@@ -11,11 +11,11 @@ use crate::platform::host::current_cpu;
 /// Number of CPUs that the sections run on.
 pub(in crate::slab) const CPUS: u16 = 2;
 
-/// Sections whose pending part is completed by a fence.
+/// Sections whose pending part is completed by a fence, unless the CPU does not answer it.
 #[derive(Clone, Copy)]
 pub(in crate::slab) struct LateSections<'a> {
-    /// Completes the section that has begun on a CPU.
-    pub end: &'a dyn Fn(CpuId),
+    /// Completes the section that has begun on a CPU, and returns the result of the fence.
+    pub end: &'a dyn Fn(CpuId) -> FenceOutcome,
 }
 
 impl fmt::Debug for LateSections<'_> {
@@ -47,7 +47,6 @@ unsafe impl Sections for LateSections<'_> {
     }
 
     fn fence(&self, cpu: CpuId) -> FenceOutcome {
-        (self.end)(cpu);
-        FenceOutcome::Ended
+        (self.end)(cpu)
     }
 }

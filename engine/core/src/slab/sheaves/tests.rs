@@ -245,12 +245,15 @@ fn migrated_caller_loses_no_object() {
 fn flush_waits_for_a_started_push() {
     let push = RefCell::new(None);
     let end = |_| {
-        let Some((main, top, object)): Option<(*const AtomicU64, Top, _)> = push.take() else { return };
+        let Some((main, top, object)): Option<(*const AtomicU64, Top, _)> = push.take() else {
+            return FenceOutcome::Ended;
+        };
         // SAFETY: the sheaf still exists and has room, since no code may change it before the fence has ended.
         unsafe {
             top.up().place().write(object);
             (*main).store(top.up().raw(), SeqCst);
         }
+        FenceOutcome::Ended
     };
     let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
     let local = LateSections { end: &end };

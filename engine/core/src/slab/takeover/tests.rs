@@ -17,7 +17,7 @@ use crate::platform::NoProbe;
 use crate::platform::host::{Threads, run_on_cpu};
 use crate::policy::slab::SlabPolicy;
 use crate::policy::{Numbers, Policy};
-use crate::slab::{CacheConfig, KmemCache};
+use crate::slab::{CacheConfig, KmemCache, SlabViolation};
 
 type Slabs<'s, 'm, 'l> = SlabAllocator<'s, 'm, Threads<NoProbe>, LateSections<'l>>;
 type Cache<'k, 's, 'm, 'l> = KmemCache<'k, 's, 'm, Threads<NoProbe>, LateSections<'l>>;
@@ -55,10 +55,13 @@ fn fill(cache: &Cache<'_, '_, '_, '_>, more: usize) -> Vec<NonNull<u8>> {
 fn free_meanwhile(objects: SlabPolicy) {
     let begun = Cell::new(None);
     let end = |cpu| {
-        let Some((slab, word)) = begun.take().filter(|_| cpu == CpuId(0)) else { return };
+        let Some((slab, word)) = begun.take().filter(|_| cpu == CpuId(0)) else {
+            return FenceOutcome::Ended;
+        };
         let slab: *const Slab = slab;
         // SAFETY: the slab's metadata exists as long as the machine does.
         unsafe { &*slab }.local.store(word, Release);
+        FenceOutcome::Ended
     };
     on_machine(objects, LateSections { end: &end }, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
@@ -92,12 +95,30 @@ fn takeover_waits_for_a_started_free() {
     }
 }
 
+/// CPU 0 does not answer the fence, so a section on it may still free into the slabs that were taken from it. Therefore
+/// no node gets these slabs, and their free objects are lost.
+#[test]
+fn slabs_of_a_cpu_that_does_not_answer_are_leaked() {
+    for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
+        on_machine(objects, LateSections { end: &|_| FenceOutcome::Unanswered }, |slab| {
+            let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+            let objects_of_slabs = fill(&cache, 1);
+            free(&cache, 1, objects_of_slabs[..3 * SLABS].iter().copied().step_by(3));
+            assert_eq!(slab.cpu_partial(CpuId(0), cache.id).lock().len(), 0, "{objects:?}");
+            assert_eq!(slab.node_partial(NodeId(0), cache.id).lock().len(), 0, "{objects:?}");
+            // SAFETY: this is the only thread, so nothing uses the allocator during the check.
+            let violation = unsafe { slab.check() }.expect_err("leaked slabs are on no list");
+            assert!(matches!(violation, SlabViolation::Lost { .. }), "{objects:?}: {violation}");
+        });
+    }
+}
+
 /// One of the slabs on CPU 0's stack has no remote frees any more: CPU 0 still allocates from it, and has taken them
 /// back. So that slab is not counted as waiting.
 #[test]
 fn fully_reallocated_slab_does_not_count_as_waiting() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
-        on_machine(objects, LateSections { end: &|_| () }, |slab| {
+        on_machine(objects, LateSections { end: &|_| FenceOutcome::Ended }, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
             let objects = fill(&cache, 0);
             let (others, current) = objects.split_at(3 * (SLABS - 1));
@@ -116,7 +137,7 @@ fn fully_reallocated_slab_does_not_count_as_waiting() {
 #[test]
 fn dropped_disowned_slabs_return_to_the_node() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
-        on_machine(objects, LateSections { end: &|_| () }, |slab| {
+        on_machine(objects, LateSections { end: &|_| FenceOutcome::Ended }, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
             let objects = fill(&cache, 1);
             free(&cache, 1, objects[..4].iter().copied());
@@ -142,7 +163,7 @@ fn dropped_disowned_slabs_return_to_the_node() {
 /// descending order of addresses.
 #[test]
 fn adjacent_disowned_slabs_are_freed_together() {
-    on_machine(SlabPolicy::Bitmap, LateSections { end: &|_| () }, |slab| {
+    on_machine(SlabPolicy::Bitmap, LateSections { end: &|_| FenceOutcome::Ended }, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let info = cache.info();
         for (came, together) in [

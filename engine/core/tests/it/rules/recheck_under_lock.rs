@@ -1,5 +1,5 @@
 //! Changes by another caller between a check without the lock and the acquisition of the lock. The check must be
-//! repeated under the lock.
+//! repeated under the lock, and frames that the caller has let go must not be used any more.
 //!
 //! No thread waits for another: this platform's lock runs a scene's action immediately before it is acquired.
 
@@ -143,4 +143,23 @@ fn page_freed_concurrently_is_reported_from_the_range() {
             "{contig:?}: what others refer to"
         );
     }
+}
+
+/// All references but one to a shared block are dropped, so all frames but the first are freed. Before that, the last
+/// reference is dropped as well, and the first frame becomes the inside of a larger free block. The free must not touch
+/// that frame any more.
+#[test]
+fn first_frame_freed_during_the_free_of_the_others_is_left_alone() {
+    let engine = machine(Policy { pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, 1 << 12);
+    let order = Order::new(1);
+    let [below, shared] = [(); 2].map(|()| engine.alloc_pages(Gfp::KERNEL, order).expect("enough memory must be free"));
+    assert_eq!(shared, below.offset(2), "the blocks must be buddies");
+    engine.get_page(shared).expect("the test holds these pages");
+    engine.free_pages(below, order).expect("the test holds these pages");
+    BEFORE_LOCK
+        .set(Some(Box::new(move || engine.free_pages(shared, Order::ZERO).expect("the page has one reference"))));
+    engine.free_pages(shared, order).expect("the block has two references");
+    assert!(BEFORE_LOCK.take().is_none(), "the hook must have run");
+    let census = engine.check().expect("the check must find no error");
+    assert_eq!((census.allocated, census.claimed), (0, 0));
 }

@@ -159,6 +159,28 @@ fn write_to_padding_is_reported() {
     });
 }
 
+/// The red zone and the padding have more bytes, of which the report shows one row.
+#[test]
+fn report_shows_sixteen_bytes_of_a_zone() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let config = CacheConfig::new("wide", 40).with_align(256).with_flags(CacheFlags::DEBUG);
+        let cache = slab.create(&config).unwrap();
+        let object = cache.alloc(Gfp::KERNEL).unwrap();
+        // SAFETY: the byte is the last of the left red zone, in a slab that no other thread uses. The write is the
+        // damage that the test plants.
+        unsafe { object.as_ptr().sub(1).write(9) };
+        // SAFETY: the object was allocated above and is not used any more.
+        unsafe { cache.free(object).unwrap_err() };
+        let report = listener(slab).take_one(object.as_ptr() as u64 - 256);
+        for row in [
+            "\nRedzone  S+0xf0: cc cc cc cc cc cc cc cc cc cc cc cc cc cc cc 09  ................\nObject ",
+            "\nPadding  S+0x190: 5a 5a 5a 5a 5a 5a 5a 5a 5a 5a 5a 5a 5a 5a 5a 5a  ZZZZZZZZZZZZZZZZ\nFIX ",
+        ] {
+            assert!(report.contains(row), "{report}");
+        }
+    });
+}
+
 #[test]
 fn write_past_the_requested_size_is_reported() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
@@ -207,6 +229,41 @@ fn link_out_of_the_slab_is_reported() {
             check(slab).unwrap();
         });
     }
+}
+
+/// Frees an object of each of two slabs, and overwrites the link of the first with the address that `wrong` computes
+/// from the addresses of both. The walk must report the link and withdraw the object.
+fn expect_wrong_link(wrong: fn([u64; 2]) -> u64) {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
+        let layout = cache.info().layout;
+        let mut objects = vec![NonNull::dangling(); 2 * usize::from(layout.objects)];
+        cache.alloc_bulk(Gfp::KERNEL, &mut objects).unwrap();
+        let freed = [objects[0], objects[usize::from(layout.objects)]];
+        let [near, far] = freed.map(|object| object.as_ptr() as u64);
+        assert_ne!(layout.mask.slab_around(near), layout.mask.slab_around(far));
+        // SAFETY: the objects are not used after they are freed. The write to the link of a free object is the damage
+        // that the test plants, in a slab that no other thread uses.
+        unsafe {
+            freed.iter().for_each(|&object| cache.free(object).unwrap());
+            freed[0].as_ptr().add(layout.link as usize).cast::<u64>().write(wrong([near, far]));
+        }
+        assert_eq!(cache.validate(), 1);
+        let report = listener(slab).take_one(0);
+        assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
+        assert_eq!(slab.taken_out_of_use(), 1);
+        check(slab).unwrap();
+    });
+}
+
+#[test]
+fn link_to_a_free_object_of_another_slab_is_reported() {
+    expect_wrong_link(|[_, far]| far);
+}
+
+#[test]
+fn link_into_an_object_is_reported() {
+    expect_wrong_link(|[near, _]| near + 8);
 }
 
 #[test]
@@ -309,6 +366,22 @@ fn overwritten_last_byte_of_a_free_object_is_reported() {
         scene.poke(39, 0x6b);
         assert_eq!(scene.cache.validate(), 1);
         assert!(scene.report().contains("S+0x2f-S+0x2f @offset=47. First byte 6b instead of a5\n"));
+    });
+}
+
+/// An object with an invalid state word is known to be free if it is on its slab's list, at any place.
+#[test]
+fn overwritten_state_of_a_listed_object_withdraws_the_object() {
+    scene(|scene| {
+        let third = scene.cache.alloc(Gfp::KERNEL).unwrap();
+        scene.free(scene.first).unwrap();
+        scene.free(scene.second).unwrap();
+        let state = scene.cache.info().layout.link as isize + 8;
+        (0..8).for_each(|at| scene.poke(state + at, 0x11));
+        assert_eq!(scene.cache.validate(), 1);
+        assert!(scene.report().ends_with("FIX task: Object at S+0x8 taken out of use\n"));
+        assert_eq!(scene.slab.taken_out_of_use(), 1);
+        scene.free(third).unwrap();
     });
 }
 
