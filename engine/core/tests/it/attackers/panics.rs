@@ -14,10 +14,10 @@ use freehold::page::Config;
 use freehold::platform::{
     Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, Task,
 };
-use freehold::policy::PcpPolicy;
+use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::attackers::machine::{Hooks, with_frames};
-use crate::attackers::races::PCP;
+use crate::attackers::races::{PCP, config};
 use crate::attackers::script::{Script, with_script};
 use crate::common::{is_exhaustive, panic_hook};
 
@@ -211,6 +211,26 @@ fn probe_panic_within_a_long_range_keeps_the_state_valid() {
             engine.check().unwrap_or_else(|violation| panic!("a panic at event {at}: {violation}"));
         });
     }
+}
+
+/// Frees all pages of a shared block but the first, with a panic when the upper half is free. The page between leaves
+/// the machine in order.
+#[test]
+fn probe_panic_within_a_shared_block_keeps_the_state_valid() {
+    panic_hook::silence_payload::<Planned>();
+    let script = Script::default();
+    let bomb = Bomb::new(Place::Report, 0, &script);
+    with_frames(&config(PcpPolicy::Off, ContigPolicy::Batched), 1024, |engine| {
+        engine.platform().answer_with(&bomb);
+        let order = Order::new(2);
+        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("enough memory must be free");
+        engine.get_page(block).expect("the test holds these pages");
+        bomb.left.store(1, SeqCst);
+        let freed = catch_unwind(AssertUnwindSafe(|| engine.free_pages(block, order)));
+        assert!(freed.is_err_and(|panic| panic.is::<Planned>()), "the planned panic did not occur");
+        let census = engine.check().expect("the check must find no error");
+        assert_eq!((census.allocated, census.claimed), (1, 1));
+    });
 }
 
 /// The script produces all kinds of events that it was written for.
