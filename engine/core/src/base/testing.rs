@@ -10,10 +10,10 @@ use super::memmap::{Geometry, MemMap, Section};
 use super::word::Word;
 use super::{Order, Pfn};
 
-/// Number of frames of the test map: one section.
-pub(in crate::base) const PAGES: u32 = 1 << 15;
+/// Number of frames of the test map: one section, or four pageblocks in Miri, which takes minutes to set up a section.
+pub(in crate::base) const PAGES: u32 = if cfg!(miri) { 1 << 11 } else { 1 << 15 };
 
-/// Runs a test on a map of 2^15 frames. All of them are claimed pages, on no list and in no other use.
+/// Runs a test on a map of [`PAGES`] frames. All of them are claimed pages, on no list and in no other use.
 pub(in crate::base) fn with_map(run: impl FnOnce(&MemMap<'_>)) {
     let geometry = Geometry::new(Pfn::new(0), Pfn::new(PAGES), Order::new(9));
     let layout = geometry.layout_of(0..geometry.sections());
