@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn reused_storage_is_zeroed_again() {
-        for len in [16, 5 << 20] {
+        // The longer storage has whole huge pages, which Miri does not have.
+        for len in [16, if cfg!(miri) { 4096 } else { 5 << 20 }] {
             let mut bytes = ZeroedBytes::new(len);
             let first = Carver::new(bytes.storage()).array(len, |at| at as u8).unwrap();
             assert_eq!(first[9], 9);
