@@ -237,6 +237,7 @@ impl<C: Counter> Probe for Counters<C> {
                 self.count_scan(by, migrate_scanned, free_scanned);
                 add(&self.compact_isolated, isolated);
             }
+            Event::TryToCompact { .. } | Event::CompactZone { .. } => {}
             Event::BrokenPromise { .. } => add(&self.broken_promises, 1),
             Event::Failed { .. } => add(&self.failures, 1),
         }

@@ -3,7 +3,7 @@
 //! An event is reported where it happens, possibly with locks held, so a listener must not call the engine. With
 //! [`NoProbe`], whose method is empty, the compiler removes the events, and they cost nothing.
 
-use super::{CompactResult, Migrated, Promise, Reclaimer};
+use super::{CompactEffort, CompactResult, Migrated, Promise, Reclaimer};
 use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 
 /// Index of a zone in the allocator's table.
@@ -192,6 +192,23 @@ pub enum Event {
         /// Number of the node.
         node: NodeId,
     },
+    /// A request begins to compact the zones that it may use. linux: trace mm_compaction_try_to_compact_pages
+    TryToCompact {
+        /// Order of the request.
+        order: Order,
+        /// Effort of the compaction.
+        effort: CompactEffort,
+    },
+    /// Compaction skipped a zone, or a run in it has ended. linux: trace mm_compaction_deferred, mm_compaction_suitable,
+    /// mm_compaction_end
+    CompactZone {
+        /// Index of the zone.
+        zone: ZoneIndex,
+        /// Compacting party: a request or kcompactd.
+        by: Compactor,
+        /// Reason for which the zone was skipped, or result of the run.
+        outcome: ZoneOutcome,
+    },
     /// A request did direct compaction. Not reported if the compaction was skipped. linux: compact_stall
     CompactStall {
         /// Result for the request: whether it got its block.
@@ -231,6 +248,31 @@ pub enum ServedFrom {
     Reserve,
     /// Another free list of the zone.
     Ordinary,
+}
+
+/// Result of compaction in one zone. linux: include/linux/compaction.h:compact_result
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneOutcome {
+    /// The zone was skipped, because compaction in it failed recently.
+    Deferred,
+    /// The zone was skipped, because it has a block of the order above the watermark.
+    HasBlock,
+    /// The zone was skipped, because it has too few free pages outside of CMA areas.
+    NoOwnRoom,
+    /// The zone was skipped, because it has too few free pages as targets, or the platform moves no pages.
+    NoRoom,
+    /// The zone was skipped, because its free memory is too little and not too fragmented.
+    NotFragmented,
+    /// The zone has a block of the order now, or a block was captured. In proactive compaction: the zone's
+    /// fragmentation score is low enough.
+    Made,
+    /// The scanners met after the whole zone was scanned.
+    Complete,
+    /// The scanners met after a part of the zone was scanned, or proactive compaction ended because kswapd works on the
+    /// zone.
+    Partial,
+    /// No targets were left, or the maximum number of scans was reached.
+    Stopped,
 }
 
 /// Party on whose behalf memory is compacted.

@@ -34,12 +34,12 @@ mod target;
 use super::allocator::PageAllocator;
 use super::zone::Zone;
 use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
-use crate::platform::probe::Compactor;
+use crate::platform::probe::{Compactor, ZoneOutcome};
 use crate::platform::{CompactEffort, CompactResult, Event, Platform, Request};
 use crate::policy::compaction::{AfterDeferral, Deferral};
 use crate::policy::flags::AllocFlags;
 
-use run::{Aim, Outcome, Run};
+use run::{Aim, Run};
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Compacts the zones that a request may use, until one of them has its block, and then tries to take a block from
@@ -89,20 +89,19 @@ impl<P: Platform> PageAllocator<'_, P> {
         let Request { order, gfp, migratetype, highest, .. } = *request;
         let aim = Aim { order: Some(order), migratetype, highest, gfp, flags, effort, by: Compactor::Direct };
         let mut result = CompactResult::Skipped;
+        self.report(Event::TryToCompact { order, effort });
         for zone in self.zones_for(request) {
-            if effort > CompactEffort::SyncFull && zone.compaction.is_deferred(order) {
-                result = result.max(CompactResult::Deferred);
-                continue;
-            }
             let (outcome, captured) = self.compact_zone(zone, aim);
             result = result.max(outcome.into());
             match outcome {
-                Outcome::Made => {
+                ZoneOutcome::HasBlock | ZoneOutcome::Made => {
                     zone.compaction.note_success(order);
                     return (captured, result);
                 }
-                Outcome::Complete | Outcome::Partial if effort != CompactEffort::Async => self.defer(zone, order),
-                Outcome::Complete | Outcome::Partial | Outcome::Skipped | Outcome::Stopped => {}
+                ZoneOutcome::Complete | ZoneOutcome::Partial if effort != CompactEffort::Async => {
+                    self.defer(zone, order);
+                }
+                _ => {}
             }
         }
         (None, result)
@@ -112,18 +111,15 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// linux: mm/compaction.c:kcompactd_do_work
     pub(super) fn kcompactd_do_work(&self, node: NodeId, order: Order, highest: ZoneKind) {
         for zone in self.populated_up_to(node, highest) {
-            if zone.compaction.is_deferred(order) {
-                continue;
-            }
             let aim = Aim { highest: zone.kind(), ..Aim::of_kcompactd(Some(order)) };
             match self.compact_zone(zone, aim).0 {
-                Outcome::Made => zone.compaction.note_success(order),
-                Outcome::Complete | Outcome::Partial => {
+                ZoneOutcome::HasBlock | ZoneOutcome::Made => zone.compaction.note_success(order),
+                ZoneOutcome::Complete | ZoneOutcome::Partial => {
                     // The pages that a block still lacks may be on a per-CPU list.
                     self.drain_all_pages_zone(zone);
                     self.defer(zone, order);
                 }
-                Outcome::Skipped | Outcome::Stopped => {}
+                _ => {}
             }
         }
     }
@@ -141,20 +137,36 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| self.reset_zone_isolation_suitable(zone));
     }
 
-    /// Compacts a zone, unless it already has a block of the order or is not suitable for compaction. Returns the
-    /// outcome, and the block that was captured, if any. linux: mm/compaction.c:compact_zone
-    fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (Outcome, Option<Pfn>) {
-        if let Some(order) = aim.order {
-            let mark = zone.mark(aim.flags);
-            if zone.watermark_ok(order, mark, aim.highest, aim.flags) {
-                return (Outcome::Made, None);
-            }
-            if self.lacks_own_room(zone, order, &aim) || !self.compaction_suitable(zone, order, aim.highest) {
-                return (Outcome::Skipped, None);
-            }
-            if zone.compaction.is_restarting(order) {
-                self.reset_zone_isolation_suitable(zone);
-            }
+    /// Compacts a zone, unless there is a reason to skip it. Returns the outcome, and the block that was captured, if
+    /// any. linux: mm/compaction.c:compact_zone
+    fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (ZoneOutcome, Option<Pfn>) {
+        let (outcome, captured) = match aim.order.and_then(|order| self.reason_to_skip(zone, order, &aim)) {
+            Some(reason) => (reason, None),
+            None => self.run_in_zone(zone, aim),
+        };
+        self.report(Event::CompactZone { zone: zone.index() as u8, by: aim.by, outcome });
+        (outcome, captured)
+    }
+
+    /// Returns the reason for which a zone is not compacted for a block of this order; `None` if it is. With full
+    /// effort, a deferral is ignored and its attempts are not counted.
+    /// linux: mm/compaction.c:compaction_suit_allocation_order
+    fn reason_to_skip(&self, zone: &Zone<P::Lock>, order: Order, aim: &Aim) -> Option<ZoneOutcome> {
+        if aim.effort > CompactEffort::SyncFull && zone.compaction.is_deferred(order) {
+            return Some(ZoneOutcome::Deferred);
+        }
+        if zone.watermark_ok(order, zone.mark(aim.flags), aim.highest, aim.flags) {
+            return Some(ZoneOutcome::HasBlock);
+        }
+        if self.lacks_own_room(zone, order, aim) {
+            return Some(ZoneOutcome::NoOwnRoom);
+        }
+        self.unsuitable(zone, order, aim.highest)
+    }
+
+    fn run_in_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (ZoneOutcome, Option<Pfn>) {
+        if aim.order.is_some_and(|order| zone.compaction.is_restarting(order)) {
+            self.reset_zone_isolation_suitable(zone);
         }
         Run::new(self, zone, aim).run()
     }
@@ -175,12 +187,13 @@ impl Aim {
     }
 }
 
-impl From<Outcome> for CompactResult {
-    fn from(outcome: Outcome) -> CompactResult {
+impl From<ZoneOutcome> for CompactResult {
+    fn from(outcome: ZoneOutcome) -> CompactResult {
         match outcome {
-            Outcome::Skipped => CompactResult::Skipped,
-            Outcome::Complete | Outcome::Partial | Outcome::Stopped => CompactResult::Failed,
-            Outcome::Made => CompactResult::Succeeded,
+            ZoneOutcome::NoOwnRoom | ZoneOutcome::NoRoom | ZoneOutcome::NotFragmented => CompactResult::Skipped,
+            ZoneOutcome::Deferred => CompactResult::Deferred,
+            ZoneOutcome::Complete | ZoneOutcome::Partial | ZoneOutcome::Stopped => CompactResult::Failed,
+            ZoneOutcome::HasBlock | ZoneOutcome::Made => CompactResult::Succeeded,
         }
     }
 }

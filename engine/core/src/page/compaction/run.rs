@@ -34,7 +34,7 @@ use super::freepages::Targets;
 use crate::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
 use crate::page::allocator::PageAllocator;
 use crate::page::zone::{CaptureRequest, Zone, ZoneFlag, bit, last_pageblock};
-use crate::platform::probe::Compactor;
+use crate::platform::probe::{Compactor, ZoneOutcome};
 use crate::platform::{CompactEffort, Event, Platform};
 use crate::policy::compaction::Trial;
 use crate::policy::fallback;
@@ -86,23 +86,6 @@ impl Aim {
     pub(super) fn is_optimistic(&self) -> bool {
         self.trial() == Trial::Hasty
     }
-}
-
-/// Result of a run of compaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// Nothing was done, because the zone is not suitable for compaction, or lacks room outside of CMA areas.
-    Skipped,
-    /// The zone has a block of the order now, or had one from the beginning, or a block was captured. In proactive
-    /// compaction: the zone's fragmentation score is low enough.
-    Made,
-    /// The scanners met after the whole zone was scanned.
-    Complete,
-    /// The scanners met after a part of the zone was scanned, or proactive compaction ended because kswapd works on the
-    /// zone.
-    Partial,
-    /// No targets were left, or the maximum number of scans was reached.
-    Stopped,
 }
 
 /// Availability of targets for a batch.
@@ -170,12 +153,12 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     }
 
     /// Runs to the end. Returns the outcome, and the block that was captured, if any.
-    pub(super) fn run(mut self) -> (Outcome, Option<Pfn>) {
+    pub(super) fn run(mut self) -> (ZoneOutcome, Option<Pfn>) {
         let outcome = self.scan_to_end();
         self.release_free_list();
         self.report_scan();
         let captured = self.captured.take();
-        (if captured.is_some() { Outcome::Made } else { outcome }, captured)
+        (if captured.is_some() { ZoneOutcome::Made } else { outcome }, captured)
     }
 
     /// Calls `frees`, and captures the block that the run needs if it is freed meanwhile.
@@ -193,7 +176,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     /// Repeats batches until the run is finished. Each batch skips a pageblock or moves a scanner, so the scanners
     /// meet. If other tasks reset the hints meanwhile, the number of scans of the zone is limited, because more scans
     /// would not help.
-    fn scan_to_end(&mut self) -> Outcome {
+    fn scan_to_end(&mut self) -> ZoneOutcome {
         let (start, end) = self.zone.span();
         let mut looks_left = LOOKS_MAX * u64::from(end.raw() - start.raw());
         let mut nothing_found = self.aim.effort == CompactEffort::Async && self.zone.compaction.shares_source();
@@ -210,17 +193,17 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
                 self.zone.compaction.share_source();
             }
             if !batch.is_empty() && self.migrate_pages(batch) == Supply::Exhausted && !self.scanners_met() {
-                return Outcome::Stopped;
+                return ZoneOutcome::Stopped;
             }
             self.drain_once_past();
             looks_left = looks_left.saturating_sub(u64::from(self.scan.sources.max(1)));
             self.report_scan();
             self.allocator.platform.cond_resched();
             if self.captured.is_some() {
-                return Outcome::Made;
+                return ZoneOutcome::Made;
             }
             if looks_left == 0 {
-                return Outcome::Stopped;
+                return ZoneOutcome::Stopped;
             }
         }
     }
@@ -228,25 +211,25 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     /// Returns the outcome if the run is finished, or else `None`. This is checked between batches. If the scanners
     /// have met, their saved positions are reset. A pageblock that was begun is scanned completely first, so that the
     /// resulting block is as free as possible. linux: mm/compaction.c:__compact_finished
-    fn compact_finished(&self) -> Option<Outcome> {
+    fn compact_finished(&self) -> Option<ZoneOutcome> {
         if self.scanners_met() {
             self.zone.compaction.reset_cached_positions();
             if self.aim.by == Compactor::Direct {
                 self.zone.compaction.note_stale();
             }
-            return Some(if self.whole_zone { Outcome::Complete } else { Outcome::Partial });
+            return Some(if self.whole_zone { ZoneOutcome::Complete } else { ZoneOutcome::Partial });
         }
         let Some(order) = self.aim.order else { return self.compact_finished_proactively() };
         let at_border = self.source.is_aligned(self.pageblock_order());
-        (at_border && self.has_block_for(order)).then_some(Outcome::Made)
+        (at_border && self.has_block_for(order)).then_some(ZoneOutcome::Made)
     }
 
-    fn compact_finished_proactively(&self) -> Option<Outcome> {
+    fn compact_finished_proactively(&self) -> Option<ZoneOutcome> {
         if self.zone.has(ZoneFlag::ReclaimActive) {
-            return Some(Outcome::Partial);
+            return Some(ZoneOutcome::Partial);
         }
         let low = self.allocator.score_marks()?.low;
-        (self.allocator.fragmentation_score_zone(self.zone) <= low).then_some(Outcome::Made)
+        (self.allocator.fragmentation_score_zone(self.zone) <= low).then_some(ZoneOutcome::Made)
     }
 
     /// Returns whether the zone has a block for the request, of its own type or by claiming another type's pageblock.

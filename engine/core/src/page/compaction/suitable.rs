@@ -13,6 +13,7 @@ use super::run::Aim;
 use crate::base::{MigrateType, NodeId, Order, RawLock, ZoneKind};
 use crate::page::allocator::PageAllocator;
 use crate::page::zone::{FreeAreas, Zone};
+use crate::platform::probe::ZoneOutcome;
 use crate::platform::{Platform, Request};
 use crate::policy::ReserveIndex;
 use crate::policy::compaction::{self, FreeShape, ScoreMarks, SparedZones};
@@ -23,7 +24,12 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// above its min watermark and, for a costly order, its free memory is fragmented. Takes the zone lock for costly
     /// orders. linux: mm/compaction.c:compaction_suitable
     pub(in crate::page) fn compaction_suitable(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
-        self.has_use_above(zone.watermarks().min, zone, order, highest)
+        self.unsuitable(zone, order, highest).is_none()
+    }
+
+    /// Returns the reason for which a zone is not suitable; `None` if it is.
+    pub(super) fn unsuitable(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> Option<ZoneOutcome> {
+        self.unsuitable_above(zone.watermarks().min, zone, order, highest)
     }
 
     /// Returns whether reclaim for a block of this costly order should leave a zone to compaction.
@@ -35,16 +41,23 @@ impl<P: Platform> PageAllocator<'_, P> {
                 self.compaction_suitable(zone, order, highest)
                     && zone.watermark_ok(Order::ZERO, room, highest, AllocFlags::empty())
             }
-            SparedZones::AtHighMark => self.has_use_above(high, zone, order, highest),
+            SparedZones::AtHighMark => self.unsuitable_above(high, zone, order, highest).is_none(),
         }
     }
 
-    /// Returns whether the platform migrates, compaction has room above a mark, and, for a costly order, the zone's
-    /// free memory is fragmented.
-    fn has_use_above(&self, mark: u64, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
-        self.platform.migrates()
-            && zone.has_room_to_compact(mark, order, highest, 0)
-            && (order <= Order::COSTLY || self.is_in_pieces(zone, order))
+    /// Returns the reason for which compaction is of no use with room above a mark; `None` if the platform migrates,
+    /// the zone has that room, and, for a costly order, its free memory is fragmented.
+    fn unsuitable_above(
+        &self,
+        mark: u64,
+        zone: &Zone<P::Lock>,
+        order: Order,
+        highest: ZoneKind,
+    ) -> Option<ZoneOutcome> {
+        if !self.platform.migrates() || !zone.has_room_to_compact(mark, order, highest, 0) {
+            return Some(ZoneOutcome::NoRoom);
+        }
+        (order > Order::COSTLY && !self.is_in_pieces(zone, order)).then_some(ZoneOutcome::NotFragmented)
     }
 
     /// Returns whether a run needs room outside of CMA areas, by the policy, and lacks it, in which case it should not

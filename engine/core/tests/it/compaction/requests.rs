@@ -3,6 +3,8 @@
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
 use freehold::page::Config;
+use freehold::platform::Event;
+use freehold::platform::probe::{Compactor, ZoneOutcome};
 use freehold::policy::compaction::{AfterDeferral, CompactionPolicy, Deferral, Sources};
 use freehold::policy::{Numbers, ReserveIndex, ReservePolicy};
 
@@ -68,6 +70,44 @@ fn low_fragmentation_index_skips_compaction() {
         mover.free(engine, half_of(0..8));
         assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
         assert_eq!(engine.platform().events.counts().compact_stall, 0);
+    });
+}
+
+/// Requests a huge page, and returns the reported outcomes of its compactions, zone by zone.
+fn outcomes_of_request(engine: &Engine<'_, '_>, gfp: Gfp) -> Vec<ZoneOutcome> {
+    engine.platform().events.take();
+    huge_page(engine, gfp);
+    let events = engine.platform().events.take().into_iter();
+    events
+        .filter_map(|event| match event {
+            Event::CompactZone { by: Compactor::Direct, outcome, .. } => Some(outcome),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn decision_about_each_zone_is_reported() {
+    let strict = Numbers { compaction_extfrag_threshold: Some(1000), ..Numbers::default() };
+    let once = Gfp::TRANSHUGE | Gfp::NORETRY | Gfp::THISNODE;
+    for (numbers, free, outcome) in [
+        (Numbers::default(), half_of(0..16).collect(), ZoneOutcome::Made),
+        (Numbers::default(), (0..512).map(|at| at * 2).collect::<Vec<_>>(), ZoneOutcome::NoRoom),
+        (strict, half_of(0..16).collect(), ZoneOutcome::NotFragmented),
+    ] {
+        let policy = Policy { numbers, ..config().policy };
+        with_full_machine(16, &Config { policy, ..config() }, |engine, mover| {
+            mover.free(engine, free);
+            assert_eq!(outcomes_of_request(engine, once), [outcome]);
+        });
+    }
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+        let retries = Gfp::TRANSHUGE;
+        assert_eq!(outcomes_of_request(engine, retries), [ZoneOutcome::Complete; 2], "async, then sync light");
+        assert_eq!(outcomes_of_request(engine, retries)[0], ZoneOutcome::Deferred);
+        mover.unpin_all();
     });
 }
 
