@@ -45,6 +45,7 @@ mod moments;
 mod outcome;
 mod platform;
 mod player;
+mod probe;
 pub mod report;
 mod schedule;
 mod settings;
@@ -55,13 +56,12 @@ mod touched;
 pub use error::Error;
 pub use settings::{KNOWN as SETTINGS, KnownSetting, Setting};
 
-use std::cell::Cell;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 use freehold::Policy;
-use freehold::stats::{Counters, Counts};
+use freehold::stats::Counts;
 use freehold_report::observer;
 use freehold_trace::event::Section;
 use freehold_trace::{Columns, Facts, Reader};
@@ -77,8 +77,6 @@ use crate::report::outcome::ReplayOutcome;
 /// Order of the blocks whose availability is measured: a huge page on x86-64.
 const HUGE: u8 = 9;
 
-/// Counters of the engine's operations, for use on one thread.
-type Probe = Counters<Cell<u64>>;
 /// The page allocator on the platform of replays.
 type Engine<'m> = freehold::PageAllocator<'m, Stage>;
 

@@ -16,10 +16,11 @@ use freehold::platform::{
 };
 use freehold::policy::compaction::gap;
 
+use super::ReclaimMode;
 use super::lists::Lists;
 use super::memory::Memory;
+use super::probe::{Journal, ReplayProbe};
 use super::survey::{CompactionCosts, Pace};
-use super::{Probe, ReclaimMode};
 
 /// Cost of work in nanoseconds, measured on the recorded machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +120,7 @@ impl Meter {
 /// The platform of a replay.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    solo: Solo<Probe>,
+    solo: Solo<ReplayProbe>,
     mode: ReclaimMode,
     lists: Lists,
     memory: RefCell<Memory>,
@@ -133,7 +134,7 @@ impl Stage {
     /// Creates a platform that starts on CPU 0 and on which work has these costs.
     pub(crate) fn new(mode: ReclaimMode, lists: Lists, memory: Memory, costs: Costs) -> Stage {
         Stage {
-            solo: Solo::new(Probe::default()),
+            solo: Solo::new(ReplayProbe::default()),
             mode,
             lists,
             memory: RefCell::new(memory),
@@ -168,6 +169,11 @@ impl Stage {
         &self.kcompactd
     }
 
+    /// Returns the journal of decisions.
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.solo.probe().journal
+    }
+
     /// Returns the meter of work.
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
@@ -181,13 +187,15 @@ impl Stage {
     /// Suspends the running fiber for the time that it has worked since its last payment. Code that runs on no fiber
     /// takes no time.
     pub(crate) fn pay(&self) {
-        let probe = self.solo.probe();
-        let scanned = probe.compact_migrate_scanned.get() + probe.compact_free_scanned.get();
-        let ns = self.meter.settle(scanned, probe.compact_stall.get());
+        let ReplayProbe { counters, journal } = self.solo.probe();
+        let scanned = counters.compact_migrate_scanned.get() + counters.compact_free_scanned.get();
+        let ns = self.meter.settle(scanned, counters.compact_stall.get());
         if ns > 0 && freehold_fiber::is_running() {
             let (cpu, task, compactor) = (self.solo.cpu(), self.solo.task(), self.meter.compactor.get());
             self.meter.sleeps.set(ns);
+            let events = journal.suspend();
             freehold_fiber::suspend();
+            journal.resume(events);
             self.solo.run_on(cpu);
             self.solo.run_as(task);
             self.meter.works_as(compactor);
@@ -246,10 +254,10 @@ impl Stage {
 
 impl Platform for Stage {
     type Lock = SoloLock;
-    type Probe = Probe;
+    type Probe = ReplayProbe;
 
     #[inline]
-    fn probe(&self) -> &Probe {
+    fn probe(&self) -> &ReplayProbe {
         self.solo.probe()
     }
 

@@ -53,6 +53,8 @@ pub(crate) struct Request {
     pub(crate) gfp: Gfp,
     pub(crate) order: Order,
     pub(crate) cpu: CpuId,
+    /// Row of the recorded request.
+    pub(crate) row: u64,
 }
 
 /// Job of a fiber.
@@ -143,7 +145,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
         stage.run_on(request.cpu);
         self.clock = now;
         if self.pacing == Pacing::Recorded || !request.gfp.contains(Gfp::DIRECT_RECLAIM) {
-            return Outcome::Now(self.engine.alloc_pages(request.gfp, request.order));
+            return Outcome::Now(request.issue(self.engine));
         }
         let ticket = self.hire(Job::Request(request));
         match self.go_on(now, ticket) {
@@ -298,14 +300,29 @@ impl<'e> Worker<'e> {
     }
 }
 
+impl Request {
+    /// Issues the request to the engine, and keeps the journal of its decisions. A request for a single page never
+    /// compacts and has no journal.
+    fn issue(self, engine: &Engine<'_>) -> Answer {
+        if self.order == Order::ZERO {
+            return engine.alloc_pages(self.gfp, self.order);
+        }
+        let journal = engine.platform().journal();
+        journal.begin();
+        let answer = engine.alloc_pages(self.gfp, self.order);
+        journal.end(self.row);
+        answer
+    }
+}
+
 impl Job {
     fn run(self, engine: &Engine<'_>) -> JobResult {
         let stage = engine.platform();
         stage.meter().works_as(self.compactor());
         match self {
-            Job::Request(Request { gfp, order, cpu }) => {
-                stage.run_on(cpu);
-                return JobResult::Request(engine.alloc_pages(gfp, order));
+            Job::Request(request) => {
+                stage.run_on(request.cpu);
+                return JobResult::Request(request.issue(engine));
             }
             Job::Kswapd(node) => {
                 run_on_node(engine, node);

@@ -80,6 +80,7 @@ pub(crate) fn answer(args: &ReplayArgs) -> Result<Box<dyn Views>, Error> {
     outcome.assumptions.extend(recording.release.differences(&outcome.policy));
     if !args.explain {
         outcome.course.decisions.clear();
+        outcome.course.compaction.iter_mut().for_each(|compared| compared.examples.clear());
     }
     let facts = recording.facts(args.spread.cpus);
     let detail = if args.all { Detail::All } else { Detail::Differences };

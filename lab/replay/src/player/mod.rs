@@ -9,6 +9,7 @@
 //! Reclaim and compaction are either played as recorded ([`recorded`]), or left out and decided by the engine
 //! ([`model`]).
 
+mod compaction;
 mod explain;
 mod failures;
 mod held;
@@ -24,6 +25,7 @@ use std::cell::RefMut;
 use std::hint::black_box;
 use std::ops::Range;
 
+use compaction::ComparisonLog;
 use explain::DecisionLog;
 use failures::Failures;
 use freehold::base::{CpuId, Frame, Gfp, Order, Pfn, State};
@@ -74,6 +76,8 @@ pub(crate) struct Player<'e, 'm> {
     line: Line<'e>,
     moments: Moments,
     decision_log: DecisionLog,
+    /// Comparison of decisions about compaction; `None` if it is played as recorded or has no events.
+    comparison: Option<ComparisonLog<'e>>,
     failures: Failures,
     /// Time and task of the first request that may reclaim and for which no page was left, and the pages missing since.
     out_of_memory: Option<(u64, u32, u64)>,
@@ -112,6 +116,10 @@ impl<'e, 'm> Player<'e, 'm> {
             line: Line::new(situation.recorded),
             moments: Moments::new(engine, options.watch, facts),
             decision_log: DecisionLog::new(&survey.stalls),
+            comparison: match options.reclaim {
+                ReclaimMode::Recorded => None,
+                ReclaimMode::Model => survey.decisions.as_ref().map(|recorded| ComparisonLog::new(engine, recorded)),
+            },
             failures: Failures::default(),
             out_of_memory: None,
             at_start: engine.platform().probe_counts(),
@@ -196,6 +204,7 @@ impl<'e, 'm> Player<'e, 'm> {
             divergence: self.line.take_all(),
             stalls: self.stalls(),
             decisions: self.decision_log.finish(facts),
+            compaction: self.compaction_decisions(facts),
             failures: self.failures.finish(facts),
             failures_over_time: self.failures.over_time(),
             uncompared: Vec::new(),

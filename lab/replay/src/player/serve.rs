@@ -66,6 +66,7 @@ impl Player<'_, '_> {
         let Claim { gfp, order, cpu, row, .. } = claim;
         let served = stalled.map_or(Fate::Served, |ns| Fate::Stalled { ns });
         self.decision_log.note(&claim, if answer.is_ok() { served } else { Fate::Refused });
+        self.compare_compaction(&claim, answer.is_ok());
         if let (Err(_), Some(gfp)) = (&answer, claim.second) {
             return self.ask_again(claim, gfp, now);
         }

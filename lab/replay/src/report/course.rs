@@ -4,6 +4,7 @@
 use freehold_report::report::map::{Side, Stretch};
 use serde::Serialize;
 
+use super::compaction::CompactionDecisions;
 use super::uncompared::UncomparedRow;
 
 /// The whole course.
@@ -24,6 +25,10 @@ pub struct Course {
     /// The first decisions that differ from the recorded kernel's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
+    /// Decisions about compaction beside the recorded kernel's; `None` if the recording has no events of them, or if
+    /// compaction is played as recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compaction: Option<CompactionDecisions>,
     /// Failed requests by task and order, without repeats.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureCount>,

@@ -1,11 +1,12 @@
 //! Reports of replays and comparisons.
 //!
 //! [`metrics`] and [`fidelity`] define the measures. [`outcome`] holds those of one replay, and [`course`] its events
-//! over time. [`rows`] compares two policies on one recording, [`verdict`] on all recordings. [`comparison`] and
+//! over time, [`compaction`] its decisions about compaction. [`rows`] compares two policies on one recording, [`verdict`] on all recordings. [`comparison`] and
 //! [`single`] are the two documents that the program prints. Scripts depend on the names of metrics and the shapes of
 //! the JSON: additions are allowed, changes are not.
 
 pub mod brief;
+pub mod compaction;
 pub mod comparison;
 pub mod course;
 pub mod fidelity;

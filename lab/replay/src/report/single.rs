@@ -9,11 +9,11 @@ use freehold_stats::verdict::Verdict;
 use freehold_trace::recording::{RecordingFacts, name_of};
 use serde::Serialize;
 
-use super::brief;
 use super::course::{StallTimes, Stalls};
+use super::fidelity::{FidelityMeasure, VmstatCounter};
 use super::outcome::ReplayOutcome;
 use super::view::{CourseView, PolicyCourse};
-use super::{rows, tables};
+use super::{brief, compaction, rows, tables};
 
 /// The whole document. Its JSON is that of [`ReplayOutcome`], preceded by the recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,6 +63,15 @@ impl ReplayReport {
         Table::new("", columns, rows)
     }
 
+    /// Returns a line if requests compacted, in the recorded kernel or in the engine, but the recording has no events of
+    /// the decisions.
+    fn uncompared_compaction(&self) -> Option<String> {
+        let stalls = FidelityMeasure::Vmstat(VmstatCounter::CompactStall);
+        let mut rows = self.outcome.fidelity.iter().filter(|row| row.measure == stalls);
+        let compacts = rows.any(|row| row.recorded > 0.0 || row.replayed > 0.0);
+        (compacts && self.outcome.course.compaction.is_none()).then(|| compaction::NO_EVENTS.to_owned())
+    }
+
     fn unreplayed(&self) -> Table {
         let columns = vec![Column::words("not replayed exactly"), Column::numbers("events")];
         let entries = self.outcome.unreplayed.iter();
@@ -73,15 +82,18 @@ impl ReplayReport {
 impl Document for ReplayReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let outcome = &self.outcome;
+        let compared = outcome.course.compaction.clone().unwrap_or_default();
         let title = "Difference from the recorded kernel".to_owned();
         let fidelity = tables::fidelity(title, outcome.fidelity.iter(), outcome.course.uncompared.iter());
         let mut tables = vec![
             fidelity,
             tables::failures(&outcome.course.failures),
             tables::divergence(&outcome.course.divergence),
+            compaction::differences(&compared),
             self.unreplayed(),
         ];
-        let mut answers = vec![self.metrics(), tables::decisions(&outcome.course.decisions)];
+        let examples = compaction::examples(&compared);
+        let mut answers = vec![self.metrics(), tables::decisions(&outcome.course.decisions), examples];
         for tables in [&mut tables, &mut answers] {
             tables.retain(|table| !table.rows.is_empty());
         }
@@ -98,6 +110,7 @@ impl Document for ReplayReport {
         let side = [PolicyCourse { name: &outcome.policy, course: &outcome.course }];
         let recording = name_of(&self.recording.file);
         let view = CourseView { recording: &recording, sides: &side };
+        let stalls = outcome.course.stalls.as_ref().and_then(describe_stalls);
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {
             subject: vec![self.under()],
@@ -114,7 +127,7 @@ impl Document for ReplayReport {
             verdict: short.into_iter().chain(guessed).collect(),
             next: vec![NEXT.to_owned()],
             detail: self.detail,
-            reading: exact.into_iter().chain(outcome.course.stalls.as_ref().and_then(describe_stalls)).collect(),
+            reading: exact.into_iter().chain(self.uncompared_compaction()).chain(stalls).collect(),
             ..Report::default()
         }])
     }

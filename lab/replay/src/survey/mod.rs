@@ -28,6 +28,7 @@ use rustc_hash::FxHashSet;
 
 mod age;
 mod blocks;
+mod decisions;
 mod deferral;
 mod frames;
 mod pace;
@@ -39,6 +40,8 @@ mod windows;
 
 pub(crate) use age::Age;
 pub(crate) use blocks::{AllocatedBlocks, CachedBlock, FreeBlock, PageblockRun};
+use decisions::Decisions;
+pub(crate) use decisions::RecordedSteps;
 use deferral::{Deferrals, DeferredZone};
 use frames::{Frame, Frames};
 use pace::Stopwatch;
@@ -114,6 +117,8 @@ pub(crate) struct Survey {
     pub(crate) stalls: Vec<Stall>,
     /// Zones whose compaction was deferred at the start.
     pub(crate) deferred: Vec<DeferredZone>,
+    /// The kernel's decisions about compaction, by request; `None` if the recording has no events of them.
+    pub(crate) decisions: Option<RecordedSteps>,
     /// Direct reclaims and requests by mechanism.
     pub(crate) mechanisms: MechanismCounts,
 }
@@ -127,6 +132,7 @@ struct Pass {
     lists: Lists,
     stalls: Stalls,
     deferrals: Deferrals,
+    decisions: Decisions,
     mechanisms: Mechanisms,
     frames: Frames,
     needs: Vec<Need>,
@@ -160,6 +166,7 @@ impl Survey {
             lists: Lists::from_facts(reader.facts()),
             stalls: Stalls::default(),
             deferrals: Deferrals::new(Order::new(reader.facts().pageblock_order)),
+            decisions: Decisions::new(reader.facts()),
             mechanisms: Mechanisms::default(),
             frames: Frames::new(end),
             needs: Vec::new(),
@@ -217,6 +224,7 @@ impl Pass {
         }
         self.stalls.observe(self.row, row, &self.windows);
         self.deferrals.observe(row);
+        self.decisions.observe(self.row, row);
         self.mechanisms.observe(row);
         self.look_at(row);
         self.row += 1;
@@ -470,6 +478,7 @@ impl Pass {
         self.survey.pace = self.stopwatch.pace(facts);
         self.survey.stalls = self.stalls.finish();
         self.survey.deferred = self.deferrals.finish();
+        self.survey.decisions = self.decisions.finish();
         self.survey.mechanisms = self.mechanisms.counts();
         self.survey.untouched = self.frames.untouched();
         self.survey.silent = silent::place(self.needs, &self.moments);

@@ -46,7 +46,7 @@ impl Claim {
     }
 
     fn request(&self) -> Request {
-        Request { gfp: self.gfp, order: self.order, cpu: self.cpu }
+        Request { gfp: self.gfp, order: self.order, cpu: self.cpu, row: self.row }
     }
 }
 

@@ -31,7 +31,7 @@ impl Player<'_, '_> {
             return;
         }
         let Consequences::Model(model) = &mut self.consequences else { return };
-        match model.schedule.ask(time, Request { gfp, order, cpu }) {
+        match model.schedule.ask(time, Request { gfp, order, cpu, row: stall.end }) {
             Outcome::Now(answer) => {
                 model.waiting.answered.insert(stall.end, Reply::immediate(answer));
             }
