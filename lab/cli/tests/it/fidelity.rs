@@ -1,11 +1,11 @@
 //! Compares the engine with the pinned kernel on its bundled recordings, and with the kernel of a server on that
 //! server's recordings. Planted errors prove that the comparisons can fail.
 
-use freehold_trace::event::Section;
+use freehold_trace::event::{NO_PFN, Section};
 use freehold_trace::{Kind, Row};
 use serde_json::Value;
 
-use crate::common::{Sandbox, facts, json, rows, write};
+use crate::common::{Sandbox, facts, json, rows, text, write};
 
 /// Replays a bundled recording.
 fn replay(recording: &str, policy: &str) -> Value {
@@ -172,4 +172,41 @@ fn recordings_without_events_of_reclaim_say_so() {
     assert_eq!((&groups["reason"], &groups["recorded"]), (&"not_modelled".into(), &1.0.into()));
     let inspected = json(&["inspect", &without, "--json", "-"]);
     assert_eq!(inspected["mechanisms"][0]["label"], "needs_reclaim_events");
+}
+
+/// A planted recording: the kernel deferred the compaction for the first huge page, which the engine serves at once.
+#[test]
+fn planted_decision_about_compaction_is_the_first_difference() {
+    let sandbox = Sandbox::new();
+    let event = |kind, args| Row { task: 2, order: 9, gfp: 0x3d_24ca, args, ..Row::new(kind) };
+    let planted = [
+        event(Kind::TryToCompact, [2, 0, 0]),
+        event(Kind::CompactionDeferred, [0, 2, 6]),
+        Row { pfn: NO_PFN, migratetype: 1, ..event(Kind::Alloc, [0; 3]) },
+    ];
+    let (mut all, events) = rows().into_iter().partition::<Vec<_>, _>(|row| row.kind.section() == Section::Start);
+    all.extend(planted.into_iter().chain(events));
+    write(&sandbox.path("planted.parquet"), &all, &facts());
+    let file = sandbox.argument("planted.parquet");
+
+    let report = json(&["replay", &file, "--json", "-"]);
+    let compaction = &report["compaction"];
+    let difference = &compaction["differences"][0];
+    assert_eq!(
+        (&difference["recorded"]["step"], &difference["replayed"]["step"]),
+        (&"compact".into(), &"served".into())
+    );
+    assert!(difference["requests"] == 1 && compaction.get("examples").is_none(), "{compaction}");
+    let report = json(&["replay", &file, "--explain", "--json", "-"]);
+    let example = &report["compaction"]["examples"][0];
+    assert_eq!((&example["recorded"][1]["outcome"], &example["first_difference"]), (&"deferred".into(), &0.into()));
+    let printed = text(&["replay", &file, "--all", "--explain"]);
+    assert!(printed.contains("first difference") && printed.contains("Normal, async: deferred"), "{printed}");
+}
+
+#[test]
+fn recording_without_decisions_about_compaction_says_so() {
+    let file = format!("{}/../../recordings/oracle-pressure.parquet", env!("CARGO_MANIFEST_DIR"));
+    let words = text(&["replay", &file, "--all"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("the recording has no events of these decisions"), "{words}");
 }
