@@ -172,7 +172,7 @@ fn completions_and_manual_pages_contain_the_commands() {
     let commands =
         ["bench", "compare", "completions", "diff", "disasm", "fleet", "inspect", "man", "policies", "record"];
     for command in commands.into_iter().chain(["advise", "replay", "sim"]) {
-        let page = std::fs::read_to_string(sandbox.path(&format!("share/man1/freehold-{command}.1"))).unwrap();
+        let page = fs::read_to_string(sandbox.path(&format!("share/man1/freehold-{command}.1"))).unwrap();
         let example = format!("freehold {command}").replace('-', "\\-");
         for help in [page, text(&[command, "-h"])] {
             let examples = help.split_once("Examples:").expect(command).1;
@@ -307,7 +307,7 @@ fn verdict_is_written_in_every_format() {
     let said =
         text(&["compare", &recording, "--csv", &files[0].1, "--markdown", &files[1].1, "--mmtests", &files[2].1]);
     assert!(said.contains(" rows: --all."), "{said}");
-    let [csv, markdown, mmtests] = files.map(|(_, file)| std::fs::read_to_string(file).unwrap());
+    let [csv, markdown, mmtests] = files.map(|(_, file)| fs::read_to_string(file).unwrap());
     assert!(csv.starts_with("policy_a,policy_b,group,measure,unit,of,a,b,change,verdict,replay_error\r\n"), "{csv}");
     assert!(markdown.contains("## Contention\n\n| measure | unit |"), "{markdown}");
     assert!(mmtests.lines().next().unwrap().split_whitespace().eq(["linux-6.12", "freehold"]), "{mmtests}");
@@ -338,7 +338,7 @@ fn json_file_is_written_in_addition_to_the_tables() {
     let file = sandbox.argument("out.json");
     let said = text(&["compare", &recording, "--json", &file]);
     assert!(said.starts_with("A: linux-6.12"), "{said}");
-    let written: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_metrics(&written["comparisons"][0]["metrics"]);
     assert_eq!(sandbox.listing(), ["out.json", "r.parquet"]);
 }
