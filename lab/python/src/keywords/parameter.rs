@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn parameter_types_match_the_options() {
-        assert_eq!(declaration("replay", "policy"), "policy: str = \"linux-6.12\"");
+        assert_eq!(declaration("replay", "policy"), "policy: str = None");
+        assert_eq!(declaration("fleet", "costs"), "costs: _StrPath = \"reference\"");
         assert_eq!(declaration("replay", "cpus"), "cpus: int = None");
         assert_eq!(declaration("replay", "explain"), "explain: bool = False");
         assert_eq!(declaration("replay", "reclaim"), "reclaim: Literal[\"model\", \"recorded\"] = \"model\"");
