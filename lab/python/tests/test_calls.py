@@ -82,7 +82,8 @@ def test_functions_have_signatures_and_docstrings():
         assert "Args:" in function.__doc__ and "progress:" in function.__doc__
         assert not {"json", "csv", "html", "color", "help"} & set(parameters)
     assert list(inspect.signature(freehold.replay).parameters)[:2] == ["recording", "policy"]
-    assert inspect.signature(freehold.replay).parameters["policy"].default == "linux-6.12"
+    assert inspect.signature(freehold.replay).parameters["policy"].default is None
+    assert inspect.signature(freehold.fleet).parameters["costs"].default == "reference"
 
 
 def test_stubs_match_the_package():
