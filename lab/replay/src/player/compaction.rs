@@ -136,11 +136,9 @@ fn first_difference(recorded: &[CompactionStep], replayed: &[CompactionStep]) ->
 impl Player<'_, '_> {
     /// Compares the decisions about a request of a task's own work, once the engine has answered.
     pub(super) fn compare_compaction(&mut self, claim: &Claim, is_served: bool) {
-        if claim.order == Order::ZERO {
-            return;
-        }
+        // Taken in any case, so that the journal does not keep the events of requests that are not compared.
         let events = self.engine.platform().journal().take(claim.row);
-        if let Some(log) = self.comparison.as_mut().filter(|_| claim.work == Work::Own) {
+        if let Some(log) = self.comparison.as_mut().filter(|_| claim.work == Work::Own && claim.order > Order::ZERO) {
             log.compare(claim, &events, is_served);
         }
     }
