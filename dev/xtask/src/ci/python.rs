@@ -1,7 +1,8 @@
 //! The Python wheel: builds it, installs it into a new virtual environment, and runs its tests and its notebook there.
 //!
-//! The wheel is built with the profile `dev`. Its features differ from those of the command, so all crates are compiled
-//! again, and that is faster without optimisation. `lab/python/requirements.txt` pins the packages of the tests.
+//! The gate builds the wheel with the profile `dev`. Its features differ from those of the command, so all crates are
+//! compiled again, and that is faster without optimisation. The nightly test runs thousands of simulations, so its
+//! wheel is optimised. `lab/python/requirements.txt` pins the packages of the tests.
 //! Without Python or a package index, the stage is skipped.
 
 use std::fs;
@@ -25,7 +26,7 @@ const NIGHTLY: &str = "tests/nightly_sweep_many.py";
 /// # Errors
 /// Returns the error of the first step that fails.
 pub(crate) fn run() -> Result<Outcome, Error> {
-    in_environment(|python| tests(python, &[]))
+    in_environment("dev", |python| tests(python, &[]))
 }
 
 /// Runs a sweep of ten thousand tasks on a cluster.
@@ -33,11 +34,12 @@ pub(crate) fn run() -> Result<Outcome, Error> {
 /// # Errors
 /// Returns the error of the first step that fails.
 pub(crate) fn nightly() -> Result<Outcome, Error> {
-    in_environment(|python| tests(python, &[NIGHTLY]))
+    in_environment("release", |python| tests(python, &[NIGHTLY]))
 }
 
-/// Builds and installs the wheel in a new environment, and calls `trial` with the environment's Python.
-fn in_environment(trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outcome, Error> {
+/// Builds the wheel with this profile, installs it into a new environment, and calls `trial` with the environment's
+/// Python.
+fn in_environment(profile: &str, trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outcome, Error> {
     let folder = workspace::target().join("python");
     let environment = folder.join("environment");
     remove(&environment)?;
@@ -52,19 +54,25 @@ fn in_environment(trial: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Outc
     if let Err(error) = command::output(pip(&python).args(["--quiet", "--requirement"]).arg(&requirements)) {
         return Ok(Outcome::Skipped(format!("cannot install the packages of the tests ({})", short(&error))));
     }
-    let wheel = wheel(&environment, &folder.join("wheels"))?;
+    let wheel = wheel(profile, &environment, &folder.join("wheels"))?;
     command::run(pip(&python).args(["--quiet", "--no-deps", "--no-index"]).arg(&wheel))?;
     trial(&python)?;
     Ok(Outcome::Passed)
 }
 
 /// Builds the wheel in `folder`, which is emptied first, and returns its path.
-fn wheel(environment: &Path, folder: &Path) -> Result<PathBuf, Error> {
+fn wheel(profile: &str, environment: &Path, folder: &Path) -> Result<PathBuf, Error> {
     remove(folder)?;
     let manifest = workspace::root().join(CRATE).join("Cargo.toml");
     let mut build = Command::new(environment.join("bin/maturin"));
-    build.args(["build", "--quiet", "--locked", "--profile", "dev", "--compatibility", "linux", "--manifest-path"]);
-    build.arg(manifest).arg("--interpreter").arg(environment.join("bin/python")).arg("--out").arg(folder);
+    build.args(["build", "--quiet", "--locked", "--profile", profile, "--compatibility", "linux"]);
+    build
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--interpreter")
+        .arg(environment.join("bin/python"))
+        .arg("--out")
+        .arg(folder);
     command::run(build.current_dir(workspace::root()).env("CARGO_TARGET_DIR", workspace::target()))?;
     let entries = fs::read_dir(folder).map_err(on_file("read", folder))?;
     let wheels = entries.filter_map(|entry| Some(entry.ok()?.path()));
