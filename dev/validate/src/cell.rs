@@ -14,6 +14,7 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
 use fastrand::Rng;
 use freehold_boot::Mebibytes;
 
@@ -46,7 +47,7 @@ const BY_MODULE: [&str; 2] = ["atomic", "ranges"];
 const WITH_HEADERS: [&str; 3] = ["6.12", "7.2", "7.3"];
 
 /// Half of the grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Half {
     /// Cells that may be examined while the engine is tuned.
     Open,
@@ -58,7 +59,7 @@ impl fmt::Display for Half {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Half::Open => "open",
-            Half::HeldOut => "held out",
+            Half::HeldOut => "held-out",
         })
     }
 }

@@ -60,6 +60,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     cells: usize,
 
+    /// Half of the drawn cells that the suite boots; without it, both
+    #[arg(long, value_enum, requires = "suite")]
+    half: Option<Half>,
+
     /// Pairs of kernels that predictions draw, and as many of settings
     #[arg(long, value_name = "N", default_value_t = 5)]
     pairs: usize,
@@ -135,7 +139,8 @@ const TRACK_RECORD: &str = "lab/replay/src/advice/track-record.json";
 fn fidelity_tables(args: &Args, judged: &[CellResult], predicted: &[PredictedRow]) -> Vec<NamedTable> {
     let mut tables = Vec::new();
     if !judged.is_empty() {
-        tables.extend([Half::HeldOut, Half::Open].map(|half| suite::errors(judged, half)));
+        let halves = [Half::HeldOut, Half::Open].into_iter().filter(|&half| args.half.is_none_or(|only| only == half));
+        tables.extend(halves.map(|half| suite::errors(judged, half)));
         tables.extend([suite::cells(judged), suite::failures(judged)]);
     }
     if !predicted.is_empty() {
@@ -151,7 +156,8 @@ fn fidelity_tables(args: &Args, judged: &[CellResult], predicted: &[PredictedRow
 }
 
 fn fidelity_command(args: &Args) -> String {
-    let suite = if args.suite { format!(" --suite --cells {}", args.cells) } else { String::new() };
+    let half = args.half.map(|half| format!(" --half {half}")).unwrap_or_default();
+    let suite = if args.suite { format!(" --suite --cells {}{half}", args.cells) } else { String::new() };
     let prediction = if args.prediction { format!(" --prediction --pairs {}", args.pairs) } else { String::new() };
     let track_record = if args.prediction { format!(" --track-record {TRACK_RECORD}") } else { String::new() };
     let (runs, seed) = (args.runs, args.seed);
@@ -162,7 +168,8 @@ fn fidelity_command(args: &Args) -> String {
 
 /// Records and replays the cells of the suite.
 fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<CellResult>, Error> {
-    let cells = cell::sample(args.cells, args.seed);
+    let mut cells = cell::sample(args.cells, args.seed);
+    cells.retain(|cell| args.half.is_none_or(|half| half == cell.half()));
     let recorded = lab.record("the suite", cells.iter().map(Load::new))?;
     let progress = Progress::counting("replays of the suite", cells.len() as u64, "cells");
     run_all(cells.len(), |at| {

@@ -2,9 +2,11 @@
 //!
 //! Reclaim may take two kinds of pages. *Cold* pages are those that the recorded kernel reclaimed, and they are cold
 //! from their allocation on. They are taken first, in the recorded order. When no cold page is left, *cached* pages
-//! follow, oldest first: single pages of page cache that the recorded kernel did not reclaim before the workload freed
-//! them or the recording ended. No other pages are taken. Anonymous memory without a recorded place in swap has no
-//! place to which it could be written.
+//! follow, oldest first: page cache that the recorded kernel did not reclaim before the workload freed it or the
+//! recording ended. No other pages are taken. Anonymous memory without a recorded place in swap has no place to which
+//! it could be written.
+//!
+//! A block is taken as a whole. A block of which the workload freed a part is not taken any more.
 //!
 //! A taken page counts as scanned. So do the pages that the recorded kernel scanned in vain before it took that page.
 
@@ -42,8 +44,8 @@ pub(crate) struct Memory {
     cold: Vec<Cold>,
     /// Numbers of the cold blocks that can be taken, the coldest first. May contain numbers of blocks that are gone.
     coldest: BinaryHeap<Reverse<u32>>,
-    /// Tenants of cached pages, the oldest first. May contain tenants that are no longer cached.
-    cached: VecDeque<u32>,
+    /// First tenants and orders of cached blocks, the oldest first. May contain blocks that are no longer cached.
+    cached: VecDeque<(u32, Order)>,
     zones: Vec<Zone>,
     /// Cached pages that the replay's reclaim took; the recorded kernel did not reclaim them.
     taken_early: u64,
@@ -84,16 +86,18 @@ impl Memory {
         self.make_reclaimable(tenant, Hold::Cold, pages);
     }
 
-    /// Makes a tenant's page available to reclaim once no cold page is left.
-    pub(crate) fn make_cached(&mut self, tenant: Tenant) {
-        self.cached.push_back(tenant as u32);
-        self.make_reclaimable(tenant, Hold::Cached, 1);
+    /// Makes a tenant's block available to reclaim once no cold page is left.
+    pub(crate) fn make_cached(&mut self, tenant: Tenant, order: Order) {
+        self.cached.push_back((tenant as u32, order));
+        self.make_reclaimable(tenant, Hold::Cached, order.pages() as usize);
     }
 
-    fn make_reclaimable(&mut self, tenant: Tenant, hold: Hold, pages: u64) {
-        self.identity.set_hold(tenant, hold);
-        if let Some(zone) = self.zone_of(tenant) {
-            zone.reclaimable += pages;
+    fn make_reclaimable(&mut self, first: Tenant, hold: Hold, pages: usize) {
+        for tenant in first..first + pages {
+            self.identity.set_hold(tenant, hold);
+            if let Some(zone) = self.zone_of(tenant) {
+                zone.reclaimable += 1;
+            }
         }
     }
 
@@ -112,22 +116,25 @@ impl Memory {
     /// Moves tenants to numbers above all frame numbers, and makes their pages unavailable to reclaim. Returns the
     /// first of the new numbers.
     pub(crate) fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
-        self.release(recorded, pages as u64);
-        self.identity.set_hold(recorded, Hold::Used);
+        self.release(recorded, pages);
         self.identity.move_out(recorded, pages)
     }
 
     /// Removes the tenants of these recorded frames.
     pub(crate) fn clear(&mut self, recorded: usize, pages: usize) {
-        self.release(recorded, pages as u64);
+        self.release(recorded, pages);
         self.identity.clear(recorded, pages);
     }
 
-    fn release(&mut self, tenant: Tenant, pages: u64) {
-        if self.identity.hold(tenant) != Hold::Used
-            && let Some(zone) = self.zone_of(tenant)
-        {
-            zone.reclaimable -= pages;
+    /// Makes the pages of these tenants unavailable to reclaim.
+    fn release(&mut self, first: Tenant, pages: usize) {
+        for tenant in first..first + pages {
+            if self.identity.hold(tenant) != Hold::Used
+                && let Some(zone) = self.zone_of(tenant)
+            {
+                zone.reclaimable -= 1;
+                self.identity.set_hold(tenant, Hold::Used);
+            }
         }
     }
 
@@ -158,11 +165,11 @@ impl Memory {
     pub(crate) fn migrate(&mut self, migration: &Migration) -> bool {
         let Migration { from, to, order, .. } = *migration;
         let Some(tenant) = self.identity.tenant_of(from) else { return false };
-        self.release(tenant, u64::from(order.pages()));
+        let (hold, pages) = (self.identity.hold(tenant), order.pages() as usize);
+        self.release(tenant, pages);
         let moved = self.identity.move_block(from, to, order.pages());
-        let hold = self.identity.hold(tenant);
         if hold != Hold::Used {
-            self.make_reclaimable(tenant, hold, u64::from(order.pages()));
+            self.make_reclaimable(tenant, hold, pages);
         }
         moved
     }
@@ -199,16 +206,16 @@ impl Memory {
                 if !self.take_cold(number, wanted, &mut found) {
                     cold.push(Reverse(number));
                 }
-            } else if let Some(tenant) = self.cached.pop_front() {
-                if !self.take_cached(tenant, wanted, &mut found) {
-                    cached.push(tenant);
+            } else if let Some(block) = self.cached.pop_front() {
+                if !self.take_cached(block, wanted, &mut found) {
+                    cached.push(block);
                 }
             } else {
                 break;
             }
         }
         self.coldest.extend(cold);
-        cached.into_iter().rev().for_each(|tenant| self.cached.push_front(tenant));
+        cached.into_iter().rev().for_each(|block| self.cached.push_front(block));
         found
     }
 
@@ -218,7 +225,7 @@ impl Memory {
     fn take_cold(&mut self, number: u32, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
         let Cold { tenant, order, in_vain } = self.cold[number as usize];
         let Some(tenant) = tenant.map(|tenant| tenant as usize) else { return true };
-        if self.identity.hold(tenant) != Hold::Cold {
+        if !self.is_whole(tenant, Order::new(order), Hold::Cold) {
             return true;
         }
         let taken = self.take(tenant, Order::new(order), wanted, found);
@@ -229,15 +236,28 @@ impl Memory {
         taken
     }
 
-    fn take_cached(&mut self, tenant: u32, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
+    /// Takes a cached block, and returns what [`Memory::take_cold`] returns.
+    fn take_cached(&mut self, (tenant, order): (u32, Order), wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
         let tenant = tenant as usize;
-        if self.identity.hold(tenant) != Hold::Cached {
+        if !self.is_whole(tenant, order, Hold::Cached) {
             return true;
         }
-        let taken = self.take(tenant, Order::ZERO, wanted, found);
-        found.scanned += u64::from(taken);
-        self.taken_early += u64::from(taken);
+        let taken = self.take(tenant, order, wanted, found);
+        let pages = if taken { u64::from(order.pages()) } else { 0 };
+        found.scanned += pages;
+        self.taken_early += pages;
         taken
+    }
+
+    /// Returns whether reclaim can still take a block. If the workload freed a part of the block, the rest becomes
+    /// unavailable.
+    fn is_whole(&mut self, tenant: Tenant, order: Order, hold: Hold) -> bool {
+        let pages = order.pages() as usize;
+        let is_whole = (tenant..tenant + pages).all(|page| self.identity.hold(page) == hold);
+        if !is_whole && self.identity.hold(tenant) == hold {
+            self.release(tenant, pages);
+        }
+        is_whole
     }
 
     fn take(&mut self, tenant: Tenant, order: Order, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {
@@ -246,16 +266,16 @@ impl Memory {
         if !zone.is_some_and(|zone| zone.node == wanted.node && zone.kind <= wanted.highest) {
             return false;
         }
-        let pages = u64::from(order.pages());
+        let pages = order.pages() as usize;
         self.release(tenant, pages);
         if self.identity.is_split(tenant) {
-            let singles = (tenant..tenant + order.pages() as usize).filter_map(|page| self.identity.get(page));
+            let singles = (tenant..tenant + pages).filter_map(|page| self.identity.get(page));
             found.blocks.extend(singles.map(|entry| (entry.pfn, Order::ZERO)));
         } else {
             found.blocks.push((entry.pfn, order));
         }
-        self.identity.mark_reclaimed(tenant, order.pages() as usize);
-        found.pages += pages;
+        self.identity.mark_reclaimed(tenant, pages);
+        found.pages += pages as u64;
         true
     }
 }

@@ -56,8 +56,8 @@ fn with_cold() -> Memory {
 #[test]
 fn recorded_reclaim_order_is_followed_first() {
     let mut memory = with_cold();
-    memory.make_cached(7);
-    memory.make_cached(1);
+    memory.make_cached(7, Order::ZERO);
+    memory.make_cached(1, Order::ZERO);
     assert_eq!([ZoneKind::Dma32, ZoneKind::Normal].map(|kind| memory.reclaimable(NODE, kind)), [4, 1]);
     let found = memory.reclaim(&reclaim_all(2));
     // Ten pages were scanned for the first page. That is more than there are, and enough for one scan.
@@ -95,6 +95,31 @@ fn freed_or_moved_out_pages_are_not_reclaimable() {
     assert_eq!(memory.reclaimable(NODE, ZoneKind::Dma32), 0);
     assert_eq!(frames(&memory.reclaim(&reclaim_all(9))), [20]);
     assert!(memory.identity.get(out).is_some());
+}
+
+#[test]
+fn cached_blocks_are_taken_as_a_whole() {
+    let mut memory = memory();
+    memory.make_cached(0, Order::new(1));
+    memory.make_cached(4, Order::new(2));
+    assert_eq!(memory.reclaimable(NODE, ZoneKind::Dma32), 6);
+    memory.clear(6, 1);
+    assert_eq!(memory.reclaimable(NODE, ZoneKind::Dma32), 5, "a page of the second block was freed");
+    let found = memory.reclaim(&reclaim_all(9));
+    assert_eq!((found.blocks, found.scanned), (vec![(Pfn::new(0), Order::new(1))], 2));
+    assert_eq!((memory.reclaimable(NODE, ZoneKind::Dma32), memory.taken_early()), (0, 2));
+    assert!(memory.identity.get(4).is_some(), "the rest of a block stays");
+}
+
+#[test]
+fn split_block_is_taken_page_by_page() {
+    let mut memory = memory();
+    memory.identity.mark_split(0);
+    memory.make_cached(0, Order::new(1));
+    assert!(memory.migrate(&migration_of(1, 30)));
+    assert_eq!([ZoneKind::Dma32, ZoneKind::Normal].map(|kind| memory.reclaimable(NODE, kind)), [1, 1]);
+    let found = memory.reclaim(&reclaim_all(9));
+    assert_eq!((found.pages, found.blocks), (2, vec![(Pfn::new(0), Order::ZERO), (Pfn::new(30), Order::ZERO)]));
 }
 
 fn migration_of(from: u32, to: u32) -> Migration {

@@ -40,7 +40,8 @@ use freehold_fiber::Fiber;
 use super::survey::Pace;
 use super::{Engine, Pacing};
 
-/// Nanoseconds between two checks of fragmentation by kcompactd. linux: mm/compaction.c:kcompactd
+/// Nanoseconds after which kcompactd checks the fragmentation of its node, unless it is woken before.
+/// linux: mm/compaction.c:kcompactd
 const LOOK: u64 = 500_000_000;
 /// Longest time without an event, in nanoseconds, for which these checks are made up.
 const IDLE_MAX: u64 = 60_000_000_000;
@@ -114,7 +115,8 @@ pub(crate) struct Schedule<'e, 'm> {
     kcompactd: Vec<bool>,
     waits: Vec<Vec<(u64, u64)>>,
     wake_latency: u64,
-    next_look: u64,
+    /// Time of each node's next check by kcompactd; the latest time while kcompactd is working.
+    looks: Vec<u64>,
     /// Time of the last work, which is when the tasks woken since then were woken.
     clock: u64,
 }
@@ -134,7 +136,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
             kcompactd: vec![false; nodes],
             waits: pace.waits.clone(),
             wake_latency: pace.wake_latency,
-            next_look: LOOK,
+            looks: vec![LOOK; nodes],
             clock: 0,
         }
     }
@@ -161,7 +163,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
     pub(crate) fn next_until(&mut self, time: u64) -> Option<(Ticket, Answer, u64)> {
         let stage = self.engine.platform();
         let is_quiet = self.sleeping.peek().is_none_or(|&Reverse((due, ..))| due > time);
-        if is_quiet && self.next_look > time && stage.kswapds().get() | stage.kcompactds().get() == 0 {
+        if is_quiet && self.next_look() > time && stage.kswapds().get() | stage.kcompactds().get() == 0 {
             return None;
         }
         self.work_until(time)
@@ -182,15 +184,16 @@ impl<'e, 'm> Schedule<'e, 'm> {
 
     #[cold]
     fn work_until(&mut self, time: u64) -> Option<(Ticket, Answer, u64)> {
-        self.next_look = self.next_look.max(time.saturating_sub(IDLE_MAX));
+        let first = time.saturating_sub(IDLE_MAX);
+        self.looks.iter_mut().for_each(|look| *look = first.max(*look));
         loop {
             self.start_daemons();
-            let due = self.sleeping.peek().map_or(u64::MAX, |&Reverse((due, ..))| due);
-            if due.min(self.next_look) > time {
+            let (look, due) = (self.next_look(), self.sleeping.peek().map_or(u64::MAX, |&Reverse((due, ..))| due));
+            if due.min(look) > time {
                 return None;
             }
-            if self.next_look <= due {
-                self.look();
+            if look <= due {
+                self.look(look);
                 continue;
             }
             let Reverse((due, _, ticket)) =
@@ -201,16 +204,25 @@ impl<'e, 'm> Schedule<'e, 'm> {
         }
     }
 
-    /// Starts the twice-a-second check of kcompactd on each node on which it is not working.
-    fn look(&mut self) {
-        let now = self.next_look;
-        self.next_look += LOOK;
-        for node in 0..self.engine.nodes() {
-            if !self.kcompactd[usize::from(node)] {
-                self.kcompactd[usize::from(node)] = true;
-                self.begin(now, Job::Look(NodeId(node)));
+    /// Returns the time of the next check by a kcompactd.
+    fn next_look(&self) -> u64 {
+        self.looks.iter().copied().min().unwrap_or(u64::MAX)
+    }
+
+    /// Starts the check of kcompactd on each node where it is due.
+    fn look(&mut self, now: u64) {
+        for node in (0..self.engine.nodes()).map(NodeId) {
+            if self.looks[usize::from(node.0)] <= now {
+                self.begin_compacting(now, node, Job::Look(node));
             }
         }
+    }
+
+    /// Starts a job of a node's kcompactd. The time to its next check restarts when the job ends.
+    fn begin_compacting(&mut self, now: u64, node: NodeId, job: Job) {
+        self.kcompactd[usize::from(node.0)] = true;
+        self.looks[usize::from(node.0)] = u64::MAX;
+        self.begin(now, job);
     }
 
     /// Starts the background tasks that the engine woke; kswapd starts after its recorded wake-up latency.
@@ -224,8 +236,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
                 self.begin(now + self.wake_latency, Job::Kswapd(NodeId(node)));
             }
             if stage.kcompactds().get() & bit != 0 && !self.kcompactd[at] {
-                self.kcompactd[at] = true;
-                self.begin(now, Job::Kcompactd(NodeId(node)));
+                self.begin_compacting(now, NodeId(node), Job::Kcompactd(NodeId(node)));
             }
         }
     }
@@ -257,7 +268,10 @@ impl<'e, 'm> Schedule<'e, 'm> {
             match job {
                 Job::Request(_) => {}
                 Job::Kswapd(node) => self.kswapd[usize::from(node.0)] = false,
-                Job::Kcompactd(node) | Job::Look(node) => self.kcompactd[usize::from(node.0)] = false,
+                Job::Kcompactd(node) | Job::Look(node) => {
+                    self.kcompactd[usize::from(node.0)] = false;
+                    self.looks[usize::from(node.0)] = now + LOOK;
+                }
             }
             return Some(result);
         }

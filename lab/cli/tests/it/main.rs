@@ -25,6 +25,7 @@ mod flight;
 mod heap;
 mod import;
 mod inspect;
+mod made_up;
 mod map;
 mod page;
 mod record;

@@ -137,8 +137,8 @@ impl Player<'_, '_> {
     }
 
     /// Makes a block available to the engine's reclaim that was allocated on these recorded frames at row `since`. The
-    /// block must be one movable block in the engine too, and be either reclaimed later by the recorded kernel as one
-    /// block, or a single page of page cache. Does nothing for other blocks, or if reclaim is played as recorded.
+    /// block must be movable in the engine, and be either reclaimed later by the recorded kernel as one block, or page
+    /// cache. Does nothing for other blocks, or if reclaim is played as recorded.
     pub(super) fn settle(&self, recorded: usize, order: Order, since: u64, cache: Cache) {
         if matches!(self.consequences, Consequences::Recorded(_)) {
             return;
@@ -149,14 +149,21 @@ impl Player<'_, '_> {
             if whole && self.is_movable(recorded, order) {
                 self.memory().make_cold(number, recorded);
             }
-        } else if cache == Cache::Yes && order == Order::ZERO && self.is_movable(recorded, order) {
-            self.memory().make_cached(recorded);
+        } else if cache == Cache::Yes && self.is_movable(recorded, order) {
+            self.memory().make_cached(recorded, order);
         }
     }
 
-    /// Returns whether exactly one block of the engine backs these frames, and is movable.
+    /// Returns whether movable memory of the engine backs these frames: one block of this order, or single pages in its
+    /// place.
     fn is_movable(&self, recorded: usize, order: Order) -> bool {
-        let Some(entry) = self.memory().identity.get(recorded) else { return false };
+        let is_split = self.memory().identity.is_split(recorded);
+        let (blocks, order) = if is_split { (order.pages() as usize, Order::ZERO) } else { (1, order) };
+        (recorded..recorded + blocks).all(|tenant| self.backs_movable(tenant, order))
+    }
+
+    fn backs_movable(&self, tenant: Tenant, order: Order) -> bool {
+        let Some(entry) = self.memory().identity.get(tenant) else { return false };
         matches!(self.engine.state(entry.pfn), Some(State::Allocated { order: found, movable: true, .. }) if found == order)
     }
 

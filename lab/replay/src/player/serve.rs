@@ -91,7 +91,12 @@ impl Player<'_, '_> {
             }
             Err(_) => {
                 let alive = self.tenants_of(&claim, &freed);
+                let is_whole = alive.iter().copied().eq(claim.frames().map(Some));
                 let missing = self.make_up(alive.into_iter().flatten(), gfp, cpu);
+                if is_whole && missing == 0 {
+                    self.memory().identity.mark_split(recorded);
+                    self.settle_request(recorded, order, row, gfp);
+                }
                 self.miss(missing, gfp, claim.time, claim.task);
             }
         }

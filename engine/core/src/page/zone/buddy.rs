@@ -178,6 +178,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// here; otherwise the two are not merged.
     fn may_merge(&mut self, buddy: Pfn, order: Order, migratetype: MigrateType) -> bool {
         if order < self.pageblock_order() {
+            self.expect_type(buddy, migratetype);
             return true;
         }
         let theirs = self.map.frame(buddy).word().migratetype();

@@ -30,4 +30,15 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             self.zone.index()
         );
     }
+
+    /// Checks that a free block is on the list of this type. All free blocks of a pageblock are on lists of the
+    /// pageblock's type. linux: mm/page_alloc.c:__del_page_from_free_list
+    #[inline]
+    pub(super) fn expect_type(&self, pfn: Pfn, migratetype: MigrateType) {
+        debug_assert!(
+            self.map.frame(pfn).word().migratetype() == migratetype,
+            "zone: frame {pfn} is on a list of type {:?}, but in a pageblock of type {migratetype:?}",
+            self.map.frame(pfn).word().migratetype()
+        );
+    }
 }

@@ -219,6 +219,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         while at < end {
             let word = self.map.frame(at).word();
             if word.is_zone_free() {
+                self.expect_type(at, old);
                 self.move_to_free_list(at, new);
                 moved += word.order().pages();
             }

@@ -40,7 +40,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    fn frames(&self) -> std::ops::Range<usize> {
+    pub(crate) fn frames(&self) -> std::ops::Range<usize> {
         let first = self.recorded.unwrap_or(0);
         first..first + if self.recorded.is_some() { self.order.pages() as usize } else { 0 }
     }
