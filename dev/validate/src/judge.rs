@@ -9,6 +9,7 @@ use freehold_stats::samples::{self, Comparison, Sample, Scale};
 use freehold_stats::verdict::{Direction, EVENTS_MIN};
 use freehold_trace::recording::Recording;
 
+use crate::decisions::Decisions;
 use crate::error::Error;
 use crate::failures::Failures;
 
@@ -21,16 +22,18 @@ pub(crate) struct Runs {
     few: Vec<String>,
     /// Requests that failed.
     pub(crate) failures: Failures,
+    /// Decisions about compaction.
+    pub(crate) decisions: Decisions,
 }
 
 impl Runs {
     /// Collects the results of `recordings` recordings. Rows that are missing in some recordings are left out, because
     /// their spread would be meaningless.
-    fn new((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
+    fn new((rows, failures, decisions): Parts, recordings: usize) -> Runs {
         let few = rows.iter().filter(|row| row.has_few_events()).map(|row| row.name.clone()).collect();
         let whole = rows.into_iter().filter(|row| row.kernel.len() == recordings);
         let rows = whole.map(|row| (row.name, Sample::new(row.kernel), Sample::new(row.engine))).collect();
-        Runs { rows, few, failures }
+        Runs { rows, few, failures, decisions }
     }
 
     /// Returns whether the row with this name has too few events for its error to mean anything.
@@ -74,6 +77,9 @@ pub(crate) const AS_RECORDED: Way<'static> = Way { policy: None, settings: &[] }
 /// Rows in the order in which they first occur.
 type Rows = Vec<RowValues>;
 
+/// Results of all runs in one way.
+type Parts = (Rows, Failures, Decisions);
+
 /// Values of a row, one per run.
 #[derive(Default)]
 struct RowValues {
@@ -99,15 +105,16 @@ pub(crate) fn replay<const WAYS: usize>(
     files: &[impl AsRef<Path>],
     ways: [Way<'_>; WAYS],
 ) -> Result<[Runs; WAYS], Error> {
-    let mut all: [(Rows, Failures); WAYS] = std::array::from_fn(|_| Default::default());
+    let mut all: [Parts; WAYS] = std::array::from_fn(|_| Default::default());
     for file in files {
         let recording = Recording::open(file.as_ref())?;
         let prepared = PreparedReplay::new(&recording.reader, ReclaimMode::Model)?;
-        for ((rows, failures), Way { policy, settings }) in all.iter_mut().zip(ways) {
+        for ((rows, failures, decisions), Way { policy, settings }) in all.iter_mut().zip(ways) {
             let policy = freehold_policies::parse(policy.unwrap_or(recording.release.rules()))?;
             let conditions = Conditions { settings, ..Conditions::default() };
             let outcome = prepared.replay(&policy.name, policy.policy, conditions, |_| ())?;
             failures.push(&outcome.course);
+            outcome.course.compaction.iter().for_each(|compared| decisions.push(compared));
             outcome.fidelity.into_iter().for_each(|row| add(rows, row));
         }
     }
@@ -143,7 +150,7 @@ mod tests {
                 add(&mut rows, FidelityRow::new(measure, kernel, engine, None).with_events(events));
             }
         }
-        let runs = Runs::new((rows, Failures::default()), 2);
+        let runs = Runs::new((rows, Failures::default(), Decisions::default()), 2);
         let few = ["allocstall", "fallback_steals", "free_pages"].map(|name| runs.has_few_events(name));
         assert_eq!((runs.rows.len(), few), (3, [true, false, false]));
     }

@@ -10,6 +10,7 @@
 mod advice;
 mod cell;
 mod changes;
+mod decisions;
 mod error;
 mod failures;
 mod judge;
@@ -141,7 +142,7 @@ fn fidelity_tables(args: &Args, judged: &[CellResult], predicted: &[PredictedRow
     if !judged.is_empty() {
         let halves = [Half::HeldOut, Half::Open].into_iter().filter(|&half| args.half.is_none_or(|only| only == half));
         tables.extend(halves.map(|half| suite::errors(judged, half)));
-        tables.extend([suite::cells(judged), suite::failures(judged)]);
+        tables.extend([suite::cells(judged), suite::failures(judged), suite::decisions(judged)]);
     }
     if !predicted.is_empty() {
         tables.extend([prediction::scores(predicted), prediction::table(predicted)]);

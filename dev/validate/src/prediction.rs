@@ -45,6 +45,12 @@ pub(crate) const TRIALS: [Trial; 7] = [
     Trial { setting: "vm.compaction_proactiveness=0", workload: Some("huge-pages") },
 ];
 
+/// Setting whose author has published figures, and the cell on which it is predicted. The kernels before lack it.
+pub(crate) const PUBLISHED: (Cell, Trial) = (
+    Cell { kernel: "7.2", workload: "huge-pages", cpus: 4, memory: 512 },
+    Trial { setting: "vm.defrag_mode=1", workload: None },
+);
+
 /// Difference between the second kernel and the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
@@ -66,7 +72,7 @@ impl Change {
 
 /// Returns cells of the first kernel, each with a change: `count` pairs of kernels, and as many pairs of settings on
 /// the same cells. A setting with its own workload replaces the workload of its cell. There are fewer pairs if there
-/// are not enough cells.
+/// are not enough cells. The last pair is [`PUBLISHED`].
 pub(crate) fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
     // Not every kernel can run every workload, so more cells are drawn than needed.
     let mut cells = sample_of(&[FROM], 3 * count, seed);
@@ -79,7 +85,8 @@ pub(crate) fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
         let cell = Cell { workload: trial.workload.unwrap_or(cell.workload), ..cell.clone() };
         (cell, Change::Setting(trial.setting))
     });
-    of_kernels.iter().cloned().chain(of_settings).collect()
+    let (cell, Trial { setting, .. }) = PUBLISHED;
+    of_kernels.iter().cloned().chain(of_settings).chain([(cell, Change::Setting(setting))]).collect()
 }
 
 impl fmt::Display for Change {
@@ -332,7 +339,7 @@ mod tests {
 
     #[test]
     fn trial_settings_apply_to_guests_and_replays() {
-        for Trial { setting, workload } in &TRIALS {
+        for Trial { setting, workload } in TRIALS.iter().chain([&PUBLISHED.1]) {
             let of_guest: freehold_boot::Setting = setting.parse().unwrap();
             let of_replay: Setting = setting.parse().unwrap();
             assert_eq!(of_guest.to_string(), of_replay.to_string());
@@ -352,7 +359,8 @@ mod tests {
 
     #[test]
     fn pairs_are_possible_and_of_one_kernel() {
-        let pairs = pairs(9, 1);
+        let mut pairs = pairs(9, 1);
+        assert_eq!(pairs.pop().map(|(cell, _)| cell), Some(PUBLISHED.0));
         assert_eq!(pairs.len(), 18);
         assert!(pairs.iter().all(|(cell, to)| cell.kernel == FROM && to.applied_to(cell).cell.is_possible()));
         let kernels: Vec<_> = pairs.iter().filter(|(_, to)| matches!(to, Change::Kernel(_))).collect();

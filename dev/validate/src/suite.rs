@@ -7,6 +7,7 @@ use freehold_stats::samples::Sample;
 use freehold_stats::verdict::relative_change;
 
 use crate::cell::{Cell, Half};
+use crate::decisions::Decisions;
 use crate::judge::Runs;
 use crate::table::NamedTable;
 
@@ -32,6 +33,9 @@ pub(crate) const ROWS: [(&str, &str); 19] = [
     ("compact_free_scanned", "free frames scanned"),
     ("pgmigrate_success", "pages moved"),
 ];
+
+/// Rows about the placement of blocks. Their errors are shown separately for cells with and without reclaim.
+const PLACEMENT_ROWS: [&str; 2] = ["blocks_taken", "blocks_drained"];
 
 /// Rows by mechanism: parts of some rows above. They are shown in the tables of errors only.
 const MECHANISM_ROWS: [(&str, &str); 13] = [
@@ -67,16 +71,26 @@ impl CellResult {
     fn has_few_events(&self, name: &str) -> bool {
         self.runs.as_ref().is_ok_and(|runs| runs.has_few_events(name))
     }
+
+    /// Returns whether the kernel reclaimed memory in some run.
+    fn reclaims(&self) -> bool {
+        ["pgscan_kswapd", "allocstall"].iter().any(|row| self.row(row).is_some_and(|(kernel, _)| kernel.mean > 0.0))
+    }
 }
 
-/// Errors of a row over all cells of a half.
+/// Largest standard error of the kernel's mean, relative to the mean, with which a cell is judged.
+const STANDARD_ERROR_MAX: f64 = 0.2;
+
+/// Errors of a row over some cells.
+#[derive(Default)]
 struct Summary {
     errors: Vec<f64>,
     worst: Option<(f64, String)>,
     spreads: Vec<f64>,
-    within: usize,
     /// Cells in which the kernel's value is zero and the engine's value is not.
     invented: usize,
+    /// Cells in which the kernel's value differs too much between runs, which have no error.
+    uncertain: usize,
     /// Cells with too few events on both sides, which have no error.
     few: usize,
 }
@@ -84,9 +98,14 @@ struct Summary {
 /// Returns the table of errors of one half.
 pub(crate) fn errors(judged: &[CellResult], half: Half) -> NamedTable {
     let of_half: Vec<&CellResult> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
-    let rows = ROWS.iter().chain(&MECHANISM_ROWS).filter_map(|(row, name)| {
-        let summary = summarize(&of_half, row);
-        (summary.errors.len() + summary.invented + summary.few > 0).then(|| line(name, summary))
+    let (reclaiming, calm): (Vec<&CellResult>, Vec<_>) = of_half.iter().partition(|cell| cell.reclaims());
+    let rows = ROWS.iter().chain(&MECHANISM_ROWS).flat_map(|(row, name)| {
+        let groups = if PLACEMENT_ROWS.contains(row) {
+            vec![(format!("{name}, no reclaim"), &calm), (format!("{name}, with reclaim"), &reclaiming)]
+        } else {
+            vec![((*name).to_owned(), &of_half)]
+        };
+        groups.into_iter().filter_map(|(name, cells)| line(&name, summarize(cells, row))).collect::<Vec<_>>()
     });
     let head = [
         "row",
@@ -95,8 +114,8 @@ pub(crate) fn errors(judged: &[CellResult], half: Half) -> NamedTable {
         "worst error",
         "cell of the worst error",
         "kernel's spread",
-        "within the spread",
         "in the engine only",
+        "kernel too uncertain",
         "too few events",
     ];
     let name = match half {
@@ -107,7 +126,7 @@ pub(crate) fn errors(judged: &[CellResult], half: Half) -> NamedTable {
 }
 
 fn summarize(judged: &[&CellResult], row: &str) -> Summary {
-    let mut summary = Summary { errors: Vec::new(), worst: None, spreads: Vec::new(), within: 0, invented: 0, few: 0 };
+    let mut summary = Summary::default();
     for judged in judged {
         let Some((kernel, engine)) = judged.row(row) else { continue };
         if judged.has_few_events(row) {
@@ -118,9 +137,11 @@ fn summarize(judged: &[&CellResult], row: &str) -> Summary {
             summary.invented += usize::from(engine.mean != 0.0);
             continue;
         }
+        if kernel.spread().is_some_and(|spread| spread / (kernel.values.len() as f64).sqrt() > STANDARD_ERROR_MAX) {
+            summary.uncertain += 1;
+            continue;
+        }
         let error = (engine.mean - kernel.mean) / kernel.mean;
-        // About 95 % of runs are within two standard deviations.
-        summary.within += usize::from((engine.mean - kernel.mean).abs() <= 2.0 * kernel.deviation);
         summary.spreads.extend(kernel.spread());
         summary.errors.push(error.abs());
         if summary.worst.as_ref().is_none_or(|(worst, _)| error.abs() > worst.abs()) {
@@ -130,21 +151,25 @@ fn summarize(judged: &[&CellResult], row: &str) -> Summary {
     summary
 }
 
-fn line(name: &str, mut summary: Summary) -> Vec<String> {
+/// Returns a row's line, if there is a cell with events.
+fn line(name: &str, mut summary: Summary) -> Option<Vec<String>> {
     let cells = summary.errors.len();
+    if cells + summary.invented + summary.uncertain + summary.few == 0 {
+        return None;
+    }
     let (worst, place) =
         summary.worst.map_or(("-".to_owned(), "-".to_owned()), |(error, at)| (change(Some(error)), at));
-    vec![
+    Some(vec![
         name.to_owned(),
         cells.to_string(),
         format_median(&mut summary.errors),
         worst,
         place,
         format_median(&mut summary.spreads),
-        format!("{} of {cells}", summary.within),
         summary.invented.to_string(),
+        summary.uncertain.to_string(),
         summary.few.to_string(),
-    ]
+    ])
 }
 
 /// Formats the median of shares, if there are any.
@@ -200,4 +225,12 @@ pub(crate) fn failures(judged: &[CellResult]) -> NamedTable {
         "by tenth: two runs of the kernel",
     ];
     NamedTable::new("failures", head, rows)
+}
+
+/// Returns the table of first differences between the kernel's and the engine's decisions about compaction, over all
+/// runs of all cells, the most frequent ones first.
+pub(crate) fn decisions(judged: &[CellResult]) -> NamedTable {
+    let mut all = Decisions::default();
+    judged.iter().filter_map(|judged| judged.runs.as_ref().ok()).for_each(|runs| all.add(&runs.decisions));
+    NamedTable::new("decisions", ["recorded kernel", "engine", "requests"], all.rows())
 }

@@ -153,8 +153,8 @@ fn consequences(reclaim: ReclaimMode) -> &'static [&'static str] {
     match reclaim {
         ReclaimMode::Model => &[
             "Reclaim first takes the pages that the recorded kernel reclaimed, in its order and with as many scanned \
-             pages that are not freed. Then it takes single pages of page cache, oldest first. The engine decides the \
-             time and the amount.",
+             pages that are not freed. Then it takes page cache, oldest first. The engine decides the time and the \
+             amount.",
             "A scanned page and a moved page cost as much time as on the recorded machine. A task waits while its \
              request is in progress, and then catches up. Waits of tasks for each other are unknown.",
             "Every movable block can be moved.",

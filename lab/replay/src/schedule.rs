@@ -64,7 +64,7 @@ enum Job {
     Request(Request),
     Kswapd(NodeId),
     Kcompactd(NodeId),
-    /// kcompactd checks whether the node needs proactive compaction.
+    /// kcompactd had no work for a while, and checks whether the node needs proactive compaction.
     Look(NodeId),
 }
 

@@ -2,12 +2,12 @@
 //!
 //! kcompactd is woken in two cases. kswapd wakes it after a run for a boost, and before kswapd goes to sleep, so that
 //! the freed memory is compacted. A request that cannot reclaim wakes it if kswapd has nothing to do, so that a later
-//! request finds a block. In addition, it runs proactively: twice a second it checks how fragmented the node is, and
-//! compacts the node if its fragmentation score is too high and kswapd is asleep. If that does not lower the score, the
-//! next check is half a minute later.
+//! request finds a block. In addition, it runs proactively: after half a second without work it checks how fragmented
+//! the node is, and compacts the node if its fragmentation score is too high and kswapd is asleep. If that does not
+//! lower the score, the next check is half a minute later.
 //!
 //! Pending errands are merged into the largest order and the lowest of the highest zones. If no zone is suitable when
-//! an errand is posted, the errand is kept, and is started by the next tick, twice a second.
+//! an errand is posted, the errand is kept, and is started by the next tick.
 //!
 //! linux: mm/compaction.c:wakeup_kcompactd, kcompactd, kcompactd_do_work, should_proactive_compact_node
 
@@ -45,8 +45,9 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Does kcompactd's periodic work. Gives back idle pageblocks of the high-atomic reserve, if the policy does so.
     /// Then starts a pending errand or, if there is none, compacts the node proactively if it is too fragmented. Must
-    /// be called every 500 ms, followed by [`run_kcompactd`](Self::run_kcompactd) until that returns
-    /// [`Background::Asleep`].
+    /// be called at least every 500 ms while kcompactd has no work, followed by
+    /// [`run_kcompactd`](Self::run_kcompactd) until that returns [`Background::Asleep`]. In Linux, the 500 ms start anew
+    /// when kcompactd has done its work. linux: mm/compaction.c:kcompactd
     ///
     /// # Panics
     /// If there is no such node.

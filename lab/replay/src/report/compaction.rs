@@ -61,7 +61,7 @@ impl CompactionStep {
     }
 
     /// Returns the label for people.
-    fn label(self) -> String {
+    pub fn label(self) -> String {
         match self {
             CompactionStep::Compact { effort } => format!("compacts, {}", effort_label(effort)),
             CompactionStep::Zone { node, zone, effort, outcome } => {
