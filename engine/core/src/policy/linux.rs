@@ -19,9 +19,10 @@ use super::{ContigPolicy, DrainPolicy, FlagsPolicy, HighAtomicPolicy, Numbers, P
 
 impl Policy {
     /// Linux 6.18: blocks of order 1 to 3 stay longer on lists, requests avoid nodes on which kswapd works, kswapd
-    /// tries again after a drain too, compaction requires different free space, and proactive compaction has no lowest
-    /// target.
+    /// tries again after a drain too, compaction requires different free space, proactive compaction has no lowest
+    /// target, and requests for huge pages of one node reclaim.
     pub const LINUX_6_18: Policy = Policy {
+        retry: RetryPolicy::ByOutcomeOnAnyNode,
         kswapd: KswapdPolicy { nodes: BusyNodes::Spared, hope: Hope::Drains, ..KswapdPolicy::LINUX_6_12 },
         compaction: CompactionPolicy {
             spared: SparedZones::AtHighMark,

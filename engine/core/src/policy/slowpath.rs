@@ -1,8 +1,8 @@
 //! The slow path: the next step of a request whose first compaction failed, before anything was reclaimed.
 //!
-//! There are two alternatives. *By outcome*: a costly request with NORETRY fails at once if compaction was skipped or
+//! There are three alternatives. *By outcome*: a costly request with NORETRY fails at once if compaction was skipped or
 //! deferred or the request is for one node; otherwise it continues with the same effort. All other requests continue
-//! with more effort. *One round*: the first compaction is a round without reclaim. Only a NORETRY request for one node
+//! with more effort. *By outcome on any node*: the same, but a request for one node is like any other. *One round*: the first compaction is a round without reclaim. Only a NORETRY request for one node
 //! fails after it, and NORETRY requests never compact with more effort.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath
@@ -11,8 +11,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
     /// The result of the compaction decides whether a costly NORETRY request continues, unless it is for one node and
-    /// fails.
+    /// fails. linux: 6.12.118
     ByOutcome,
+    /// The result of the compaction decides, also for a request for one node. linux: 6.18.15
+    ByOutcomeOnAnyNode,
     /// The first compaction is an ordinary round, except that it does not reclaim. linux: since 7.0
     OneRound,
 }
@@ -45,10 +47,8 @@ pub enum Next {
 pub const fn after_first_compaction(policy: RetryPolicy, request: FailedRequest) -> Next {
     let FailedRequest { costly, easily_content, this_node, passed_over } = request;
     let (gives_up, stays_async) = match policy {
-        RetryPolicy::ByOutcome => {
-            let is_large_and_content = costly && easily_content;
-            (is_large_and_content && (passed_over || this_node), is_large_and_content)
-        }
+        RetryPolicy::ByOutcome => (costly && easily_content && (passed_over || this_node), costly && easily_content),
+        RetryPolicy::ByOutcomeOnAnyNode => (costly && easily_content && passed_over, costly && easily_content),
         RetryPolicy::OneRound => (easily_content && this_node, easily_content),
     };
     match (gives_up, stays_async) {
@@ -82,6 +82,15 @@ mod tests {
             let insists = FailedRequest { easily_content: false, ..passed_over };
             assert_eq!(after_first_compaction(policy, insists), TryHarder);
         }
+    }
+
+    #[test]
+    fn request_for_one_node_reclaims_on_any_node_only() {
+        let here = FailedRequest { this_node: true, ..HUGE };
+        assert_eq!(after_first_compaction(RetryPolicy::ByOutcome, here), GiveUp);
+        assert_eq!(after_first_compaction(RetryPolicy::ByOutcomeOnAnyNode, here), GoOn);
+        let passed_over = FailedRequest { passed_over: true, ..here };
+        assert_eq!(after_first_compaction(RetryPolicy::ByOutcomeOnAnyNode, passed_over), GiveUp);
     }
 
     #[test]

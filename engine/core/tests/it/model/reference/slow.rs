@@ -95,7 +95,8 @@ impl Reference {
                 progress.effort = CompactEffort::Async;
             }
         } else if order > 3 && gfp.contains(Gfp::NORETRY) {
-            if matches!(ended, Ended::Skipped | Ended::Deferred) || gfp.contains(Gfp::THISNODE) {
+            let fails_here = self.rules.retry == RetryPolicy::ByOutcome && gfp.contains(Gfp::THISNODE);
+            if matches!(ended, Ended::Skipped | Ended::Deferred) || fails_here {
                 return Next::Stop;
             }
             progress.effort = CompactEffort::Async;
