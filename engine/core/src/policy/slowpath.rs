@@ -2,8 +2,9 @@
 //!
 //! There are three alternatives. *By outcome*: a costly request with NORETRY fails at once if compaction was skipped or
 //! deferred or the request is for one node; otherwise it continues with the same effort. All other requests continue
-//! with more effort. *By outcome on any node*: the same, but a request for one node is like any other. *One round*: the first compaction is a round without reclaim. Only a NORETRY request for one node
-//! fails after it, and NORETRY requests never compact with more effort.
+//! with more effort. *By outcome on any node*: the same, but a request for one node is like any other. *One round*: the
+//! first compaction is a round without reclaim. Only a NORETRY request for one node fails after it, and NORETRY
+//! requests never compact with more effort.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath
 
