@@ -56,8 +56,9 @@ mod tests {
 
     #[test]
     fn differences_of_recordings_are_summed() {
-        let difference = |recorded, requests| FirstDifference { recorded, replayed: CompactionStep::Refused, requests };
-        let differences = vec![difference(CompactionStep::Reclaim, 2), difference(CompactionStep::Served, 3)];
+        let differences = [(CompactionStep::Reclaim, 2), (CompactionStep::Served, 3)]
+            .map(|(recorded, requests)| FirstDifference { recorded, replayed: CompactionStep::Refused, requests })
+            .to_vec();
         let compared = CompactionDecisions { requests: 9, at_once: 3, same: 1, differences, examples: Vec::new() };
         let mut one = Decisions::default();
         one.push(&compared);
