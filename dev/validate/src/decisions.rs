@@ -8,7 +8,9 @@ use freehold_replay::report::compaction::CompactionDecisions;
 /// Requests of some recordings, counted by the first decision in which engine and kernel differ.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decisions {
+    /// Requests that neither side compacts or reclaims for, with the same result.
     at_once: u64,
+    /// Requests with the same decisions on both sides.
     same: u64,
     /// Numbers of requests by the kernel's and the engine's decision.
     differences: BTreeMap<[String; 2], u64>,

@@ -151,7 +151,7 @@ fn summarize(judged: &[&CellResult], row: &str) -> Summary {
     summary
 }
 
-/// Returns a row's line, if there is a cell with events.
+/// Formats the errors of a row; returns `None` if no cell has a value.
 fn line(name: &str, mut summary: Summary) -> Option<Vec<String>> {
     let cells = summary.errors.len();
     if cells + summary.invented + summary.uncertain + summary.few == 0 {

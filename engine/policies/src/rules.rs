@@ -35,13 +35,13 @@ pub const RULES: &[Field] = &[
         choices: &[
             Choice {
                 name: "by-outcome",
-                about: "a request above order 3 with NORETRY fails if compaction was skipped, or if it is restricted to \
+                about: "a request above order 3 with NORETRY fails if compaction was skipped or deferred, or if it is for \
                         one node (Linux 6.12)",
                 apply: |policy| policy.retry = RetryPolicy::ByOutcome,
             },
             Choice {
                 name: "by-outcome-on-any-node",
-                about: "a request above order 3 with NORETRY fails if compaction was skipped (Linux 6.18)",
+                about: "a request above order 3 with NORETRY fails if compaction was skipped or deferred (Linux 6.18)",
                 apply: |policy| policy.retry = RetryPolicy::ByOutcomeOnAnyNode,
             },
             Choice {

@@ -10,7 +10,7 @@
 //! entry is called a *tenant*. The engine finds the tenants of its own frames through the reverse map.
 
 use freehold::base::zeroed::Zeroed;
-use freehold::base::{CpuId, Pfn};
+use freehold::base::{CpuId, Order, Pfn};
 
 use super::touched::TouchedPageblocks;
 
@@ -38,8 +38,9 @@ pub(crate) enum Hold {
 /// Number of a tenant: a recorded frame, or a number above all of them.
 pub(crate) type Tenant = usize;
 
-/// A tenant's entry in eight bytes: the engine's frame, the CPU, the [`Hold`], a bit for a split block, a bit for a page
-/// with a mapping, and a bit that distinguishes a written slot from a zero one.
+/// A tenant's entry in eight bytes: the engine's frame, the CPU, the [`Hold`] and the order of the block that reclaim
+/// takes, a bit for a split block, a bit for a page with a mapping, and a bit that distinguishes a written slot from a
+/// zero one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u64);
 
@@ -85,6 +86,7 @@ impl Slot {
     const WRITTEN: u64 = 1 << 63;
     const SPLIT: u64 = 1 << 50;
     const MAPPING: u64 = 1 << 51;
+    const ORDER_SHIFT: u32 = 52;
     const EMPTY: Slot = Slot::new(NONE, 0);
 
     const fn new(pfn: u32, cpu: u16) -> Slot {
@@ -113,6 +115,14 @@ impl Slot {
 
     fn with_hold(self, hold: Hold) -> Slot {
         Slot(self.0 & !(3 << 48) | (hold as u64) << 48)
+    }
+
+    fn order(self) -> Order {
+        Order::new((self.0 >> Slot::ORDER_SHIFT & 0xf) as u8)
+    }
+
+    fn with_order(self, order: Order) -> Slot {
+        Slot(self.0 & !(0xf << Slot::ORDER_SHIFT) | u64::from(order.get()) << Slot::ORDER_SHIFT)
     }
 }
 
@@ -226,6 +236,17 @@ impl Identity {
     pub(crate) fn set_hold(&mut self, tenant: Tenant, hold: Hold) {
         let slot = self.slot(tenant).expect("every tenant number was reserved before");
         self.set_slot(tenant, slot.with_hold(hold));
+    }
+
+    /// Returns the order of the block with which reclaim takes a tenant's page; meaningless for [`Hold::Used`].
+    pub(crate) fn hold_order(&self, tenant: Tenant) -> Order {
+        self.slot(tenant).map_or(Order::ZERO, Slot::order)
+    }
+
+    /// Sets the order of the block with which reclaim takes a tenant's page.
+    pub(crate) fn set_hold_order(&mut self, tenant: Tenant, order: Order) {
+        let slot = self.slot(tenant).expect("every tenant number was reserved before");
+        self.set_slot(tenant, slot.with_order(order));
     }
 
     /// Marks the block that begins with this tenant as split into single pages.

@@ -6,7 +6,7 @@
 //! recording ended. No other pages are taken. Anonymous memory without a recorded place in swap has no place to which
 //! it could be written.
 //!
-//! A block is taken as a whole. A block of which the workload freed a part is not taken any more.
+//! A block is taken as a whole. A block of which the workload freed a part is no longer taken.
 //!
 //! A taken page counts as scanned. So do the pages that the recorded kernel scanned in vain before it took that page.
 
@@ -81,20 +81,22 @@ impl Memory {
     pub(crate) fn make_cold(&mut self, number: u32, tenant: Tenant) {
         let block = &mut self.cold[number as usize];
         block.tenant = Some(tenant as u32);
-        let pages = 1 << block.order;
+        let order = Order::new(block.order);
         self.coldest.push(Reverse(number));
-        self.make_reclaimable(tenant, Hold::Cold, pages);
+        self.make_reclaimable(tenant, Hold::Cold, order, order.pages() as usize);
     }
 
     /// Makes a tenant's block available to reclaim once no cold page is left.
     pub(crate) fn make_cached(&mut self, tenant: Tenant, order: Order) {
         self.cached.push_back((tenant as u32, order));
-        self.make_reclaimable(tenant, Hold::Cached, order.pages() as usize);
+        self.make_reclaimable(tenant, Hold::Cached, order, order.pages() as usize);
     }
 
-    fn make_reclaimable(&mut self, first: Tenant, hold: Hold, pages: usize) {
+    /// Makes `pages` pages of a block of this order available to reclaim.
+    fn make_reclaimable(&mut self, first: Tenant, hold: Hold, order: Order, pages: usize) {
         for tenant in first..first + pages {
             self.identity.set_hold(tenant, hold);
+            self.identity.set_hold_order(tenant, order);
             if let Some(zone) = self.zone_of(tenant) {
                 zone.reclaimable += 1;
             }
@@ -116,14 +118,24 @@ impl Memory {
     /// Moves tenants to numbers above all frame numbers, and makes their pages unavailable to reclaim. Returns the
     /// first of the new numbers.
     pub(crate) fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
-        self.release(recorded, pages);
+        self.release_around(recorded, pages);
         self.identity.move_out(recorded, pages)
     }
 
     /// Removes the tenants of these recorded frames.
     pub(crate) fn clear(&mut self, recorded: usize, pages: usize) {
-        self.release(recorded, pages);
+        self.release_around(recorded, pages);
         self.identity.clear(recorded, pages);
+    }
+
+    /// Makes the pages of these recorded frames unavailable to reclaim. If they are a part of a block that reclaim could
+    /// take, the whole block becomes unavailable.
+    fn release_around(&mut self, recorded: usize, pages: usize) {
+        let block = self.identity.hold_order(recorded).pages() as usize;
+        if block > pages && self.identity.hold(recorded) != Hold::Used {
+            self.release(recorded - recorded % block, block);
+        }
+        self.release(recorded, pages);
     }
 
     /// Makes the pages of these tenants unavailable to reclaim.
@@ -166,10 +178,11 @@ impl Memory {
         let Migration { from, to, order, .. } = *migration;
         let Some(tenant) = self.identity.tenant_of(from) else { return false };
         let (hold, pages) = (self.identity.hold(tenant), order.pages() as usize);
+        let block = self.identity.hold_order(tenant);
         self.release(tenant, pages);
         let moved = self.identity.move_block(from, to, order.pages());
         if hold != Hold::Used {
-            self.make_reclaimable(tenant, hold, pages);
+            self.make_reclaimable(tenant, hold, block, pages);
         }
         moved
     }
@@ -249,15 +262,10 @@ impl Memory {
         taken
     }
 
-    /// Returns whether reclaim can still take a block. If the workload freed a part of the block, the rest becomes
-    /// unavailable.
-    fn is_whole(&mut self, tenant: Tenant, order: Order, hold: Hold) -> bool {
-        let pages = order.pages() as usize;
-        let is_whole = (tenant..tenant + pages).all(|page| self.identity.hold(page) == hold);
-        if !is_whole && self.identity.hold(tenant) == hold {
-            self.release(tenant, pages);
-        }
-        is_whole
+    /// Returns whether reclaim can still take a block: it is whole, and the same block as when it was queued.
+    fn is_whole(&self, tenant: Tenant, order: Order, hold: Hold) -> bool {
+        let mut pages = tenant..tenant + order.pages() as usize;
+        self.identity.hold_order(tenant) == order && pages.all(|page| self.identity.hold(page) == hold)
     }
 
     fn take(&mut self, tenant: Tenant, order: Order, wanted: &Reclaim, found: &mut ReclaimBatch) -> bool {

@@ -104,11 +104,33 @@ fn cached_blocks_are_taken_as_a_whole() {
     memory.make_cached(4, Order::new(2));
     assert_eq!(memory.reclaimable(NODE, ZoneKind::Dma32), 6);
     memory.clear(6, 1);
-    assert_eq!(memory.reclaimable(NODE, ZoneKind::Dma32), 5, "a page of the second block was freed");
+    assert_eq!(memory.reclaimable(NODE, ZoneKind::Dma32), 2, "a page of the second block was freed");
     let found = memory.reclaim(&reclaim_all(9));
     assert_eq!((found.blocks, found.scanned), (vec![(Pfn::new(0), Order::new(1))], 2));
     assert_eq!((memory.reclaimable(NODE, ZoneKind::Dma32), memory.taken_early()), (0, 2));
     assert!(memory.identity.get(4).is_some(), "the rest of a block stays");
+}
+
+#[test]
+fn block_without_its_first_page_is_not_reclaimable() {
+    let mut memory = memory();
+    memory.make_cached(4, Order::new(2));
+    memory.clear(4, 1);
+    assert_eq!((memory.reclaimable(NODE, ZoneKind::Dma32), memory.reclaim(&reclaim_all(9)).pages), (0, 0));
+}
+
+#[test]
+fn frames_of_a_freed_block_are_taken_by_their_new_order() {
+    let mut memory = memory();
+    memory.make_cached(0, Order::new(1));
+    memory.clear(0, 2);
+    for frame in [0, 1] {
+        memory.identity.set(frame, Pfn::new(frame as u32), 1, None);
+        memory.make_cached(frame, Order::ZERO);
+    }
+    let found = memory.reclaim(&reclaim_all(9));
+    assert_eq!(found.blocks, [0, 1].map(|frame| (Pfn::new(frame), Order::ZERO)));
+    assert_eq!(memory.reclaimable(NODE, ZoneKind::Dma32), 0);
 }
 
 #[test]

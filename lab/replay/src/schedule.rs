@@ -115,7 +115,7 @@ pub(crate) struct Schedule<'e, 'm> {
     kcompactd: Vec<bool>,
     waits: Vec<Vec<(u64, u64)>>,
     wake_latency: u64,
-    /// Time of each node's next check by kcompactd; the latest time while kcompactd is working.
+    /// Time of each node's next check by kcompactd; `u64::MAX` while kcompactd is working.
     looks: Vec<u64>,
     /// Time of the last work, which is when the tasks woken since then were woken.
     clock: u64,

@@ -7,7 +7,8 @@
 //! lower the score, the next check is half a minute later.
 //!
 //! Pending errands are merged into the largest order and the lowest of the highest zones. If no zone is suitable when
-//! an errand is posted, the errand is kept, and is started by the next tick.
+//! an errand is posted, the errand is kept, and is started by the next call of
+//! `tick_kcompactd`.
 //!
 //! linux: mm/compaction.c:wakeup_kcompactd, kcompactd, kcompactd_do_work, should_proactive_compact_node
 
@@ -45,9 +46,9 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Does kcompactd's periodic work. Gives back idle pageblocks of the high-atomic reserve, if the policy does so.
     /// Then starts a pending errand or, if there is none, compacts the node proactively if it is too fragmented. Must
-    /// be called at least every 500 ms while kcompactd has no work, followed by
-    /// [`run_kcompactd`](Self::run_kcompactd) until that returns [`Background::Asleep`]. In Linux, the 500 ms start anew
-    /// when kcompactd has done its work. linux: mm/compaction.c:kcompactd
+    /// be called whenever kcompactd has had no work for 500 ms, followed by [`run_kcompactd`](Self::run_kcompactd) until
+    /// that returns [`Background::Asleep`]. Calls every 500 ms are allowed, and compact proactively more often than
+    /// Linux. linux: mm/compaction.c:kcompactd
     ///
     /// # Panics
     /// If there is no such node.

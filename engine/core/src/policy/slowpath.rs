@@ -11,10 +11,10 @@
 /// Reaction to the failure of a request's first compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// The result of the compaction decides whether a costly NORETRY request continues, unless it is for one node and
-    /// fails. linux: 6.12.118
+    /// A costly NORETRY request fails if its compaction was skipped or deferred, or if the request is for one node.
+    /// linux: 6.12.118
     ByOutcome,
-    /// The result of the compaction decides, also for a request for one node. linux: 6.18.15
+    /// A costly NORETRY request fails if its compaction was skipped or deferred. linux: 6.18.15
     ByOutcomeOnAnyNode,
     /// The first compaction is an ordinary round, except that it does not reclaim. linux: since 7.0
     OneRound,

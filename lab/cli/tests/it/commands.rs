@@ -364,7 +364,8 @@ fn first_screen_fits_a_terminal() {
 }
 
 /// Runs the examples (blocks of `console`) of the README, and compares their output with what it shows. On a slow
-/// machine the output would also have lines of progress, which `--quiet` suppresses.
+/// machine the output would also have lines of progress, which `--quiet` suppresses. With `TRYCMD=overwrite`, the README
+/// is updated instead.
 #[test]
 fn examples_of_the_readme_print_what_it_shows() {
     const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");

@@ -9,14 +9,14 @@ use crate::common::{Sandbox, facts, json, write};
 const PAGES: u64 = 32_768;
 /// Start of the frames of which every second one is free.
 const SINGLES: u64 = PAGES - 1024;
-/// A block of page cache, which the recorded kernel reclaims twice.
+/// First frame of a block of page cache, which the recorded kernel reclaims twice.
 const CACHE: u64 = 4096;
 /// Flags of page cache that is read ahead; the request may not reclaim.
 const READAHEAD: u32 = 0x15_204a;
-/// Flags of a page of a user.
+/// GFP flags of a user page.
 const USER: u32 = 0x10_0cca;
 
-/// Returns a block's allocation and its reclaim by task 2, from this time on.
+/// Returns the events of a direct reclaim by task 2 that frees the block of page cache, from this time on.
 fn reclaim(time: u64) -> [Row; 3] {
     let work = |time, kind| Row { time, task: 2, gfp: USER, ..Row::new(kind) };
     let end = Row { args: [4, 0, 0], ..work(time + 2, Kind::DirectReclaimEnd) };

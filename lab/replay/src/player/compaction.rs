@@ -128,8 +128,8 @@ impl<'e> ComparisonLog<'e> {
     }
 }
 
-/// Removes skipped zones that the engine reports and the kernel does not. For lack of free pages outside of CMA areas, a
-/// kernel skips a zone without an event. A kernel without CMA areas may skip each zone with too little room in this way.
+/// Removes skipped zones that the engine reports and the kernel does not. A kernel emits no event when it skips a zone
+/// that has too few free pages outside of CMA areas. Requests that the kernel served keep their difference.
 /// linux: mm/compaction.c:compaction_suit_allocation_order
 fn drop_silent_skips(recorded: &[CompactionStep], replayed: &mut Vec<CompactionStep>) {
     while let Some(at) = first_difference(recorded, replayed)

@@ -162,6 +162,7 @@ impl Player<'_, '_> {
         (recorded..recorded + blocks).all(|tenant| self.backs_movable(tenant, order))
     }
 
+    /// Returns whether one movable block of this order backs a tenant.
     fn backs_movable(&self, tenant: Tenant, order: Order) -> bool {
         let Some(entry) = self.memory().identity.get(tenant) else { return false };
         matches!(self.engine.state(entry.pfn), Some(State::Allocated { order: found, movable: true, .. }) if found == order)
