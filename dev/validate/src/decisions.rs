@@ -23,7 +23,7 @@ impl Decisions {
         self.same += compared.same;
         for difference in &compared.differences {
             let steps = [difference.recorded, difference.replayed].map(|step| step.label());
-            *self.differences.entry(steps).or_default() += difference.requests;
+            self.count(steps, difference.requests);
         }
     }
 
@@ -32,18 +32,22 @@ impl Decisions {
         self.at_once += other.at_once;
         self.same += other.same;
         for (steps, requests) in &other.differences {
-            *self.differences.entry(steps.clone()).or_default() += requests;
+            self.count(steps.clone(), *requests);
         }
+    }
+
+    fn count(&mut self, steps: [String; 2], requests: u64) {
+        *self.differences.entry(steps).or_default() += requests;
     }
 
     /// Returns rows of the kernel's decision, the engine's decision and the number of requests, the most frequent
     /// differences first. Requests with the same decisions come before them.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
-        let alike = [("neither compacts nor reclaims", self.at_once), ("compacts or reclaims", self.same)];
-        let alike = alike.map(|(step, requests)| vec![step.to_owned(), "the same".to_owned(), requests.to_string()]);
-        let mut differences: Vec<_> = self.differences.iter().collect();
-        differences.sort_by_key(|&(_, requests)| Reverse(requests));
-        let differences = differences
+        let alike = [("neither compacts nor reclaims", self.at_once), ("compacts or reclaims", self.same)]
+            .map(|(step, requests)| vec![step.to_owned(), "the same".to_owned(), requests.to_string()]);
+        let mut sorted: Vec<_> = self.differences.iter().collect();
+        sorted.sort_by_key(|&(_, requests)| Reverse(requests));
+        let differences = sorted
             .into_iter()
             .map(|([kernel, engine], requests)| vec![kernel.clone(), engine.clone(), requests.to_string()]);
         alike.into_iter().chain(differences).collect()

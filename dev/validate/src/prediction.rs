@@ -45,7 +45,8 @@ pub(crate) const TRIALS: [Trial; 7] = [
     Trial { setting: "vm.compaction_proactiveness=0", workload: Some("huge-pages") },
 ];
 
-/// Setting whose author has published figures, and the cell on which it is predicted. 6.12, from which the other pairs start, lacks it.
+/// Setting whose author has published figures, and the cell on which it is predicted. 6.12, from which the other pairs
+/// start, lacks it.
 pub(crate) const PUBLISHED: (Cell, Trial) = (
     Cell { kernel: "7.2", workload: "huge-pages", cpus: 4, memory: 512 },
     Trial { setting: "vm.defrag_mode=1", workload: None },

@@ -110,9 +110,8 @@ pub(crate) struct Schedule<'e, 'm> {
     /// Sleeping workers: wake-up time, a number that keeps their order, and the worker.
     sleeping: BinaryHeap<Reverse<(u64, u64, Ticket)>>,
     numbers: u64,
-    /// Whether each node's kswapd (first field) or kcompactd (second field) is working.
+    /// Whether each node's kswapd is working.
     kswapd: Vec<bool>,
-    kcompactd: Vec<bool>,
     waits: Vec<Vec<(u64, u64)>>,
     wake_latency: u64,
     /// Time of each node's next check by kcompactd; `u64::MAX` while kcompactd is working.
@@ -133,7 +132,6 @@ impl<'e, 'm> Schedule<'e, 'm> {
             sleeping: BinaryHeap::new(),
             numbers: 0,
             kswapd: vec![false; nodes],
-            kcompactd: vec![false; nodes],
             waits: pace.waits.clone(),
             wake_latency: pace.wake_latency,
             looks: vec![LOOK; nodes],
@@ -220,7 +218,6 @@ impl<'e, 'm> Schedule<'e, 'm> {
 
     /// Starts a job of a node's kcompactd. The time to its next check restarts when the job ends.
     fn begin_compacting(&mut self, now: u64, node: NodeId, job: Job) {
-        self.kcompactd[usize::from(node.0)] = true;
         self.looks[usize::from(node.0)] = u64::MAX;
         self.begin(now, job);
     }
@@ -235,7 +232,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
                 self.kswapd[at] = true;
                 self.begin(now + self.wake_latency, Job::Kswapd(NodeId(node)));
             }
-            if stage.kcompactds().get() & bit != 0 && !self.kcompactd[at] {
+            if stage.kcompactds().get() & bit != 0 && self.looks[at] != u64::MAX {
                 self.begin_compacting(now, NodeId(node), Job::Kcompactd(NodeId(node)));
             }
         }
@@ -268,10 +265,7 @@ impl<'e, 'm> Schedule<'e, 'm> {
             match job {
                 Job::Request(_) => {}
                 Job::Kswapd(node) => self.kswapd[usize::from(node.0)] = false,
-                Job::Kcompactd(node) | Job::Look(node) => {
-                    self.kcompactd[usize::from(node.0)] = false;
-                    self.looks[usize::from(node.0)] = now + LOOK;
-                }
+                Job::Kcompactd(node) | Job::Look(node) => self.looks[usize::from(node.0)] = now + LOOK,
             }
             return Some(result);
         }
