@@ -7,7 +7,8 @@
 //!
 //! The tag contains the number of padding bytes and a hash of the address, the state, the sites and that number. The
 //! hash depends on a secret, so a program cannot forge a tag by accident or without knowledge of the secret. The
-//! padding bytes repeat a byte of the tag, so a write of a single byte beyond the end is detected.
+//! padding bytes repeat a byte that follows from the tag, so a write of a single byte beyond the end is detected unless
+//! it writes that byte.
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
@@ -243,10 +244,10 @@ unsafe fn fill(start: NonNull<u8>, byte: u8, count: usize) {
     }
 }
 
-/// Returns the byte of which padding consists. It is never zero, because the zero at the end of a string is the most
-/// common overrun.
+/// Returns the byte of which padding consists: one of 127 values. It is never ASCII and never `0xff`, because most
+/// overruns write text, the zero at the end of a string, a small number or -1.
 fn pad(tag: u64) -> u8 {
-    (tag >> 56) as u8 | 1
+    0x80 + ((tag >> 56) * 127 >> 8) as u8
 }
 
 fn held_sites(allocated: u64, freed: u64) -> u64 {
@@ -293,6 +294,13 @@ mod tests {
                 assert!(slot.state() == State::Broken || !slot.is_whole(), "{at}");
             });
         }
+    }
+
+    #[test]
+    fn padding_never_equals_what_overruns_usually_write() {
+        let pads = || (0..=u8::MAX).map(|byte| pad(u64::from(byte) << 56));
+        assert!(pads().all(|pad| !pad.is_ascii() && pad != 0xff));
+        assert_eq!((pads().min(), pads().max()), (Some(0x80), Some(0xfe)));
     }
 
     #[test]
