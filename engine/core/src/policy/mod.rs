@@ -271,7 +271,6 @@ impl Policy {
         },
         numbers: Numbers {
             slab_min_objects: Some(256),
-            slab_max_order: Some(6),
             slab_cpu_free: Some(1024),
             slab_sheaf: Some(1024),
             slab_pinned: Some(4096),

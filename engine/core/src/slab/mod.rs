@@ -95,6 +95,7 @@ mod mix;
 mod node;
 mod pages;
 mod partial;
+mod reap;
 mod refill;
 mod sheaves;
 mod sizes;
@@ -155,6 +156,8 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     hots: &'s [Published<Hot>; CACHES_MAX],
     /// Number of slabs of each cache.
     counts: &'s [AtomicU64],
+    /// Whether requests found no object at hand in each cache since the last [`reap`](Self::reap).
+    touched: &'s [AtomicBool],
     /// Slabs held by CPUs: a list of each cache for each CPU.
     cpus: &'s [Partial<P::Lock, CpuPartial>],
     /// Slabs held by nodes: a list of each cache for each node.
@@ -248,6 +251,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             .and_then(|plan| plan.array::<CacheEntry>(caches))
             .and_then(|plan| plan.array::<Published<Hot>>(CACHES_MAX))
             .and_then(|plan| plan.array::<AtomicU64>(caches))
+            .and_then(|plan| plan.array::<AtomicBool>(caches))
             .and_then(|plan| plan.array::<Slab>(grains + 1))
             .and_then(|plan| plan.array::<AtomicU8>(grains))
             .expect("metadata of about 33 bytes per page fits the address space")
@@ -321,6 +325,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             .ok_or(SlabError::Storage)?;
         let entries = carver.array(caches, |_| CacheEntry::vacant()).ok_or(SlabError::Storage)?;
         let counts = carver.array(caches, |_| AtomicU64::new(0)).ok_or(SlabError::Storage)?;
+        let touched = carver.array(caches, |_| AtomicBool::new(false)).ok_or(SlabError::Storage)?;
         // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
         let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }.ok_or(SlabError::Storage)?;
         // SAFETY: each value is `map::NONE`, whose one byte is 0.
@@ -335,6 +340,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             caches: entries,
             hots: (&*hots).try_into().expect("the array was carved with this length"),
             counts,
+            touched,
             cpus,
             nodes,
             barns,

@@ -123,6 +123,12 @@ impl<H> List<H> {
         (self.tail != NIL).then(|| Pfn::new(self.tail))
     }
 
+    /// Returns the first frame of the slab that follows a listed one, or `None` behind the last.
+    pub(super) fn after(&self, map: SlabMap<'_>, pfn: Pfn) -> Option<Pfn> {
+        let next = map.slab(pfn).next.load(Relaxed);
+        (next != NIL).then(|| Pfn::new(next))
+    }
+
     /// Returns whether a slab is on this list. The slab's pages may have been given back.
     pub(super) fn has(&self, slab: &Slab) -> bool {
         slab.owner.load(Acquire) & !(COUNTED | WAITING) == self.place

@@ -294,9 +294,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.flush_node_stack(node, cache.id, &mut list);
         let mut next = list.first();
         while let Some(pfn) = next {
-            let slab = self.map.slab(pfn);
-            let after = slab.next.load(Relaxed);
-            next = (after != NIL).then(|| Pfn::new(after));
+            next = list.after(self.map, pfn);
             if self.is_wholly_free(cache, pfn) {
                 list.remove(self.map, pfn);
                 disowned.disown(pfn);

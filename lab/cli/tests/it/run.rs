@@ -94,6 +94,15 @@ fn stats_follow_the_environment_without_the_command() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
 }
 
+/// At most 100 MiB are in use. Objects that are kept for sizes of earlier phases would make it several times as much.
+#[test]
+fn memory_of_sizes_that_are_not_used_any_more_is_reused() {
+    let binary = assert_cmd::cargo::cargo_bin("freehold").display().to_string();
+    let cost = json(&["run", "--", &binary, "load", "malloc", "phases", "--percent", "20"]);
+    let peak = cost["peak_kib"].as_u64().unwrap() >> 10;
+    assert!((100..400).contains(&peak), "{peak} MiB");
+}
+
 #[test]
 fn set_options_extend_the_environment() {
     let seen = text(&["run", "--set", "keep=1M", "--", "sh", "-c", "echo $FREEHOLD_OPTIONS"]);

@@ -122,7 +122,9 @@ impl Workload {
     fn table(self) -> Table {
         match self {
             Workload::Pairs => Table::Pairs,
-            Workload::HeldSmall | Workload::HeldWide | Workload::HeldAbove | Workload::Producers => Table::Resident,
+            Workload::HeldSmall | Workload::HeldWide | Workload::HeldAbove | Workload::Phases | Workload::Producers => {
+                Table::Resident
+            }
             Workload::IdleThreads | Workload::ComeAndGo => Table::Threads,
             Workload::Starts => Table::Start,
             Workload::Forks => Table::Forks,

@@ -14,6 +14,7 @@ mod held;
 pub(crate) mod idle;
 mod idlers;
 mod pairs;
+mod phases;
 mod producers;
 mod redis;
 mod system;
@@ -79,6 +80,8 @@ pub enum Workload {
     HeldWide,
     /// Blocks are held that are one byte larger than a power of two, or than a quarter step to the next one.
     HeldAbove,
+    /// Two hundred phases, each with other sizes: 100 MiB of blocks, of which 20 MiB at random stay.
+    Phases,
     /// Threads allocate blocks that another thread frees, with 128 MiB between allocation and free.
     Producers,
     /// A thousand threads allocate and free a mixture, and become idle.
@@ -121,6 +124,7 @@ fn measure(args: &MallocArgs) -> io::Result<Cost> {
         Workload::Large => work::blocks(args.scale(6_000), 1 << 20..=25 << 20, 12),
         Workload::Threads => threads::run_in_sequence(args.scale(2000)),
         Workload::Burst => threads::run_at_once(args.scale(400)),
+        Workload::Phases => phases::phases(args.scale(200)),
         Workload::Trees => work::trees(args.scale(12)),
         // These loads do not count all costs of this process, or count those of other processes.
         Workload::Starts => return begin::starts(args.scale(20)),

@@ -5,6 +5,7 @@
 //! system; `supply` implements both. A heap takes memory from the kernel only, so that it can serve as the malloc of a
 //! program.
 
+mod returned;
 mod supply;
 
 use core::fmt;
@@ -29,6 +30,7 @@ use crate::os::cpus::cpu_count;
 use crate::os::mmap::{HugePages, Reservation};
 use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, lock_cpus};
 use crate::os::rseq::{Rseq, Unavailable};
+use returned::{HUGE, LEAST};
 use supply::{Metadata, Ranges, Supply};
 
 /// Frames of a section of the engine.
@@ -236,22 +238,38 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// call during which no lock is held. If no block is wholly free, wholly free slabs of the node and the pages on
     /// CPUs' lists are freed first.
     pub fn give_back(&self, bytes: usize) -> usize {
+        let whole = self.give_back_of(HUGE, bytes);
+        if whole >= bytes {
+            return whole;
+        }
+        // Pages in per-CPU lists and slabs that are kept for later keep a block from being wholly free.
+        self.slab.shrink_nodes();
+        self.pages().drain_all_pages();
+        whole + self.give_back_of(HUGE, bytes - whole)
+    }
+
+    /// Returns free memory to the system as [`give_back`](Self::give_back) does, and then free pieces of blocks that
+    /// are partly in use, the largest first, down to `least`. If huge pages back the heap, this splits them.
+    pub fn give_back_pieces(&self, bytes: usize, least: PieceSize) -> usize {
+        let mut given = self.give_back(bytes);
+        for order in least.order().to(HUGE).rev() {
+            given += self.give_back_of(order, bytes.saturating_sub(given));
+        }
+        given
+    }
+
+    /// Returns free blocks of one order to the system, until at least `bytes` bytes are returned, no block is free, or
+    /// the system refuses a block.
+    fn give_back_of(&self, order: Order, bytes: usize) -> usize {
         let mut given = 0;
-        while given < bytes {
-            // Pages in per-CPU lists and slabs that are kept for later keep a block from being wholly free.
-            let block = supply::take_block(self.pages()).or_else(|| {
-                self.slab.shrink_nodes();
-                self.pages().drain_all_pages();
-                supply::take_block(self.pages())
-            });
-            let Some(block) = block else { break };
-            if supply::empty(self.pages(), &self.ranges.memory, block).is_err() {
-                break;
-            }
+        while given < bytes
+            && let Some(block) = supply::take_block(self.pages(), order)
+            && supply::empty(self.pages(), &self.ranges.memory, block).is_ok()
+        {
             let mut supply = self.supply.lock();
             supply.put(block);
             self.take_note(&supply);
-            given += supply::BLOCK;
+            given += block.bytes();
         }
         given
     }
@@ -321,6 +339,24 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             self.take_note(&supply);
         }
         Err(error)
+    }
+}
+
+/// Size of the smallest piece of a block of 2 MiB that is returned to the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PieceSize {
+    /// 32 KiB.
+    Small,
+    /// 1 MiB, for memory that huge pages back: at least half of the huge page is free then.
+    HalfHuge,
+}
+
+impl PieceSize {
+    fn order(self) -> Order {
+        match self {
+            PieceSize::Small => LEAST,
+            PieceSize::HalfHuge => Order::new(HUGE.get() - 1),
+        }
     }
 }
 

@@ -6,14 +6,14 @@
 //!                                      +----------- take ------------+
 //! ```
 //!
-//! *Returned* blocks of 2 MiB have no memory. The engine sees them as allocated, so that it does not hand them out.
-//! When the engine runs out of pages, it gets the most recently returned block back before memory that was never used.
+//! *Returned* blocks have no memory. The engine sees them as allocated, so that it does not hand them out. When the
+//! engine runs out of pages, it gets the most recently returned blocks back before memory that was never used.
 //!
 //! # Design
 //!
-//! A free block of 2 MiB is taken off the zone as an allocation, returned to the system with no lock held, and put on a
-//! separate list. So no state of a frame means "returned", and no mapping is split. A slab that is kept for later use
-//! makes a hole in a block. If no block is whole, the wholly free slabs of the nodes are therefore freed first.
+//! A free block is taken off the zone as an allocation, returned to the system with no lock held, and put on a separate
+//! list. So no state of a frame means "returned", and no mapping is split. A slab that is kept for later use makes a
+//! hole in a block. If no block of 2 MiB is whole, the wholly free slabs of the nodes are therefore freed first.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -27,14 +27,13 @@ use freehold::platform::Platform;
 use freehold::slab::{CpuLocal, SlabAllocator};
 use rustix::io::Errno;
 
+use super::returned::{Entry, HUGE, PageBlock, ReturnedBlocks};
 use super::{HeapError, LARGEST_BLOCK, PAGE_SIZE, SECTION_PAGES};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::Reservation;
 
-/// Order of a huge page.
-const HUGE: Order = Order::new(9);
 /// Pages that come online first. Later steps are multiples of this number.
-const STEP_PAGES: u32 = 512;
+const STEP_PAGES: u32 = HUGE.pages();
 /// Most pages that come online in one step: 16 MiB.
 const STEP_MAX: u32 = 8 * STEP_PAGES;
 /// Divisor of the pages online that gives the size of the next step.
@@ -66,13 +65,13 @@ struct Parts {
 impl Parts {
     fn plan<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>, caches: u16) -> Parts {
         let pages = engine.end.raw();
-        let blocks = (pages / STEP_PAGES) as usize;
         let mut whole = Layout::new::<PageAllocator<'static, P>>();
         let fixed = append(&mut whole, engine.metadata_layout::<P>());
         let sections = append(&mut whole, engine.online_layout(&(engine.first..engine.end)));
         let slab_layout = SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes, caches);
         let slab = append(&mut whole, slab_layout);
-        let returned_layout = Layout::array::<Pfn>(blocks).expect("a frame number per block fits the address space");
+        let returned_layout =
+            Layout::array::<Entry>(ReturnedBlocks::entries(pages)).expect("an entry per block fits the address space");
         let returned = append(&mut whole, returned_layout);
         Parts { whole, fixed, sections, slab, returned }
     }
@@ -122,17 +121,18 @@ impl Ranges {
         let start = self.metadata.start();
         // SAFETY: the reservation has the layout of `parts`, and the caller promises that it outlives their use and
         // that they are split off once. The page allocator is at the start, with the alignment of the whole, and zeroed
-        // bytes are valid `Pfn`s.
+        // bytes are valid entries.
         let (allocator, returned) = unsafe {
-            let numbers = start.add(parts.returned.0).cast::<Pfn>();
-            let count = (parts.returned.1 - parts.returned.0) / size_of::<Pfn>();
-            (start.cast().as_mut(), NonNull::slice_from_raw_parts(numbers, count).as_mut())
+            let entries = start.add(parts.returned.0).cast::<Entry>();
+            let count = (parts.returned.1 - parts.returned.0) / size_of::<Entry>();
+            (start.cast().as_mut(), NonNull::slice_from_raw_parts(entries, count).as_mut())
         };
         // SAFETY: the parts are inside the reservation and do not overlap, and the caller promises exclusive access to
         // them.
         let [fixed, sections, slab] =
             unsafe { [parts.fixed, parts.sections, parts.slab].map(|part| bytes_of(start, part)) };
-        let supply = Supply { next: Pfn::new(0), end: engine.end, sections, returned, count: 0 };
+        let returned = ReturnedBlocks::new(returned);
+        let supply = Supply { next: Pfn::new(0), end: engine.end, sections, returned };
         Metadata { allocator, fixed, slab, supply }
     }
 }
@@ -154,9 +154,7 @@ pub(super) struct Supply {
     end: Pfn,
     /// Metadata of all sections that have no frame online.
     sections: &'static mut [MaybeUninit<u8>],
-    /// Blocks that were returned to the system: the first `count` entries.
-    returned: &'static mut [Pfn],
-    count: usize,
+    returned: ReturnedBlocks,
 }
 
 /// Rank of the supply's lock: it is taken before all locks under which memory comes online.
@@ -167,10 +165,11 @@ impl Ranked for Supply {
 impl Supply {
     /// Returns the bytes that have come online, and those of them that are returned.
     pub(super) fn bytes(&self) -> (usize, usize) {
-        (self.next.raw() as usize * PAGE_SIZE as usize, self.count << HUGE.get() << PAGE_SIZE.trailing_zeros())
+        (self.next.raw() as usize * PAGE_SIZE as usize, self.returned.bytes())
     }
 
-    /// Gives the engine more memory: a returned block if there is one, or else memory that was never used.
+    /// Gives the engine more memory: returned blocks of 2 MiB together if there are any, or else memory that was never
+    /// used.
     ///
     /// # Errors
     /// If no memory is left, or the system refuses it.
@@ -179,21 +178,20 @@ impl Supply {
         pages: &PageAllocator<'static, P>,
         memory: &Reservation,
     ) -> Result<(), HeapError> {
-        match self.count.checked_sub(1) {
-            Some(last) => {
-                self.count = last;
-                let freed = pages.free_pages(self.returned[last], HUGE);
-                debug_assert!(freed.is_ok(), "the free of a returned block failed");
-                Ok(())
-            }
-            None => self.bring_online(pages, memory),
+        let mut taken = 0;
+        while taken < HUGE.pages()
+            && let Some(block) = self.returned.pop()
+        {
+            let freed = pages.free_pages(block.first, block.order);
+            debug_assert!(freed.is_ok(), "the free of a returned block failed");
+            taken += block.order.pages();
         }
+        if taken > 0 { Ok(()) } else { self.bring_online(pages, memory) }
     }
 
     /// Records a block as returned.
-    pub(super) fn put(&mut self, block: Pfn) {
-        self.returned[self.count] = block;
-        self.count += 1;
+    pub(super) fn put(&mut self, block: PageBlock) {
+        self.returned.push(block);
     }
 
     fn bring_online<P: Platform>(
@@ -224,10 +222,11 @@ impl Supply {
     }
 }
 
-/// Takes a free block of 2 MiB from the engine; returns `None` if no block is wholly free.
-pub(super) fn take_block<P: Platform>(pages: &PageAllocator<'static, P>) -> Option<Pfn> {
+/// Takes a free block of an order from the engine; returns `None` if there is none.
+pub(super) fn take_block<P: Platform>(pages: &PageAllocator<'static, P>, order: Order) -> Option<PageBlock> {
     let types = [Gfp::KERNEL, Gfp::KERNEL.union(Gfp::RECLAIMABLE), Gfp::KERNEL.union(Gfp::MOVABLE)];
-    types.into_iter().find_map(|gfp| pages.isolate_free_page_near(Pfn::new(0), HUGE, gfp))
+    let first = types.into_iter().find_map(|gfp| pages.isolate_free_page_near(Pfn::new(0), order, gfp))?;
+    Some(PageBlock { first, order })
 }
 
 /// Returns the memory of a block that was taken from the engine to the system.
@@ -237,17 +236,14 @@ pub(super) fn take_block<P: Platform>(pages: &PageAllocator<'static, P>) -> Opti
 pub(super) fn empty<P: Platform>(
     pages: &PageAllocator<'static, P>,
     memory: &Reservation,
-    block: Pfn,
+    block: PageBlock,
 ) -> Result<(), Errno> {
-    let [offset, bytes] = [block.raw() as usize, STEP_PAGES as usize].map(|pages| pages * PAGE_SIZE as usize);
+    let offset = block.first.raw() as usize * PAGE_SIZE as usize;
     // SAFETY: the block is allocated to this function's caller, and no other code has its address.
-    let emptied = unsafe { memory.give_back(offset, bytes) };
+    let emptied = unsafe { memory.give_back(offset, block.bytes()) };
     if emptied.is_err() {
-        let freed = pages.free_pages(block, HUGE);
+        let freed = pages.free_pages(block.first, block.order);
         debug_assert!(freed.is_ok(), "the free of an allocated block failed");
     }
     emptied
 }
-
-/// Bytes of a block.
-pub(super) const BLOCK: usize = (STEP_PAGES * PAGE_SIZE) as usize;

@@ -4,7 +4,8 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
 
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, MremapFlags, ProtFlags, madvise, mmap_anonymous, mprotect, mremap_fixed, munmap,
 };
@@ -200,6 +201,18 @@ pub fn address_space_limit() -> Option<usize> {
 /// Returns the limit of the process's private writable memory in bytes, if there is one. linux: RLIMIT_DATA
 pub fn data_limit() -> Option<usize> {
     read_limit(libc::RLIMIT_DATA)
+}
+
+/// Returns whether the system backs memory with huge pages without a request by the program; `false` if it does not say
+/// so. Opens and reads a file. linux: Documentation/admin-guide/mm/transhuge.rst
+pub fn huge_pages_are_default() -> bool {
+    let Ok(file) =
+        open(c"/sys/kernel/mm/transparent_hugepage/enabled", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+    else {
+        return false;
+    };
+    let mut text = [0; 64];
+    read(&file, &mut text).is_ok_and(|bytes| text[..bytes].starts_with(b"[always]"))
 }
 
 // The C libraries define different types for the number of a resource.

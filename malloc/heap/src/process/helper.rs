@@ -116,6 +116,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         }
         if is_first && let Some(_within) = enter() {
             malloc.drain_idle(moment);
+            RETURNS.reap_if_old(malloc, moment);
+            RETURNS.give_back_pieces(malloc, LITTLE, moment);
         }
         let now = malloc.measure();
         seen = (now.used, now.free);

@@ -13,6 +13,7 @@
 //! gate          records which threads are in a slow path, for signal handlers and forks
 //! nested        serves calls that interrupt a slow path of their own thread
 //! returns       returns free memory to the system
+//! low_water     bytes that have been free for some time
 //! helper        a thread that returns free memory
 //! pressure      detects memory pressure
 //! cpu_activity  tracks which CPUs have cached objects
@@ -34,6 +35,7 @@ mod gate;
 mod hardened;
 pub mod helper;
 pub mod line;
+mod low_water;
 mod nested;
 pub mod options;
 pub mod outline;

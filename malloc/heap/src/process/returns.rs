@@ -14,8 +14,13 @@
 //! ([`pressure`](super::pressure)). Objects in a CPU's cache are returned when the CPU has been inactive for a while
 //! ([`cpu_activity`](super::cpu_activity)).
 //!
-//! Runs are returned one by one, largest first, and memory of the heap in wholly free blocks of 2 MiB. So neither
-//! mappings nor huge pages are split.
+//! Caches that are not used any more give back the objects and slabs that they keep, when the memory in use has grown,
+//! and every two seconds. Without this, each size that a program has ever used keeps its own objects, and these keep
+//! most pages of its slabs.
+//!
+//! Runs are returned one by one, largest first, and memory of the heap in wholly free blocks of 2 MiB. Free pieces of
+//! other blocks are returned after they have been free for four to eight seconds, pieces of at least 32 KiB. Where huge
+//! pages back the heap, a piece has at least 1 MiB, since its return splits a huge page. No mapping is split.
 //!
 //! # Design
 //!
@@ -32,27 +37,37 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::AnyHeap;
 use super::helper;
+use super::low_water::LowWater;
 use super::options::GiveBack;
 use super::parts::Malloc;
 use super::pressure::{self, Limit};
 use super::ticks::{TICK, now};
 use super::with_heap;
+use crate::heap::PieceSize;
+use crate::os::mmap::{HugePages, huge_pages_are_default};
 
 /// Divisor of the bytes in use, for the long-term limit of free memory.
 const KEPT_SHARE: usize = 4;
 /// Factor of the bytes in use, for the short-term limit of free memory.
 const KEPT_BRIEFLY: usize = 3;
-/// Least bytes that one free returns, if the excess is as large. `STEP_MAX` is the upper bound, unless the freed block
-/// itself is larger.
+/// Least bytes that one free returns, if the excess is as large.
 const STEP: usize = 2 << 20;
-const STEP_MAX: usize = 32 << 20;
+/// Divisor of the excess that one free returns.
+const EXCESS_SHARE: usize = 8;
 /// Bytes of old memory that one free returns: less than a millisecond of work.
 const STEP_OLD: usize = 8 << 20;
 /// Bytes in use up to which growth does not lead to a check of the control group's limit.
 const LITTLE_USED: usize = 8 << 20;
+/// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at least
+/// this share of the bytes in use.
+const REAP_GROWTH: usize = 4 << 20;
+const REAP_SHARE: usize = 8;
 /// Growth of the bytes in use after which the limit is checked again. `NEVER` disables the check if there is no limit.
 const GROWTH: usize = 1 << 20;
 const NEVER: usize = usize::MAX / 2;
+/// Multiple of [`Options::age`](super::options::Options::age) for which pieces of blocks have been free when they are
+/// returned.
+const PIECE_AGES: u32 = 2;
 /// Value of `Returns::keep` if the program has not set one.
 const UNSAID: usize = usize::MAX;
 
@@ -68,6 +83,11 @@ pub(super) struct Returns {
     /// in use. Set by each check, and lowered when the use falls, but not below [`LITTLE_USED`]. [`NEVER`] if there is
     /// no limit.
     looked_at: AtomicUsize,
+    /// Fewest bytes that were in use since caches were last reaped, and the tick in which that was.
+    fewest: AtomicUsize,
+    reaped: AtomicU32,
+    /// Bytes of the heap that have been free for long.
+    free_for_long: LowWater,
     /// Bytes that are kept, if the program has set them at run time.
     keep: AtomicUsize,
 }
@@ -78,6 +98,9 @@ impl Returns {
             last: AtomicU32::new(0),
             ask_heap_at: AtomicUsize::new(0),
             looked_at: AtomicUsize::new(LITTLE_USED),
+            fewest: AtomicUsize::new(0),
+            reaped: AtomicU32::new(0),
+            free_for_long: LowWater::new(),
             keep: AtomicUsize::new(UNSAID),
         }
     }
@@ -93,29 +116,62 @@ impl Returns {
         let keep = self.keep(malloc);
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
         if free > most {
-            // Each free increases the excess by at most this much. A helper will return more, so a free need not wait
-            // for it.
-            let wanted = if has_helper { STEP } else { ((1 + KEPT_BRIEFLY) * freed).clamp(STEP, STEP_MAX.max(freed)) };
-            self.step(malloc, wanted.min(free - most), now);
+            // A free of a run increases the excess by at most this much. A free of an object may empty many slabs, so a
+            // share of the excess is returned. A helper will return more, so a free need not wait for it.
+            let excess = free - most;
+            let by_free = ((1 + KEPT_BRIEFLY) * freed).max(excess / EXCESS_SHARE).max(STEP);
+            let wanted = if has_helper { STEP } else { by_free };
+            self.step(malloc, wanted.min(excess), now);
         }
         if free > STEP && !has_helper {
             self.look_for_old(malloc, now);
         }
     }
 
-    /// Checks the control group's limit if the bytes in use have grown by more than [`GROWTH`], and returns all free
-    /// memory if the limit is near.
+    /// Reaps caches if the bytes in use have grown much. Checks the control group's limit if they have grown by more
+    /// than [`GROWTH`], and returns all free memory if the limit is near.
     #[inline]
     pub(super) fn after_growth(&self, malloc: &Malloc) {
+        let used = malloc.measure().used;
+        self.reap_if_grown(malloc, used);
         let looked_at = self.looked_at.load(Relaxed);
         if looked_at == NEVER {
             return;
         }
-        let used = malloc.measure().used;
         if used > looked_at + GROWTH {
             self.look_at_limit(malloc, used);
         } else if used + GROWTH < looked_at {
             self.looked_at.store(used.max(LITTLE_USED), Relaxed);
+        }
+    }
+
+    #[inline]
+    fn reap_if_grown(&self, malloc: &Malloc, used: usize) {
+        let fewest = self.fewest.load(Relaxed);
+        if used < fewest {
+            self.fewest.store(used, Relaxed);
+        } else if used - fewest > REAP_GROWTH.max(used / REAP_SHARE) {
+            self.fewest.store(used, Relaxed);
+            malloc.reap();
+        }
+    }
+
+    /// Reaps caches if that was not done in the last `age` milliseconds. Called in a slow path, at most once per tick.
+    pub(super) fn reap_if_old(&self, malloc: &Malloc, now: u32) {
+        if now.wrapping_sub(self.reaped.load(Relaxed)) >= malloc.options.age / TICK {
+            self.reaped.store(now, Relaxed);
+            malloc.reap();
+        }
+    }
+
+    /// Returns pieces of partly used blocks that have been free for long, until at most `kept` bytes are free. Called
+    /// in a slow path, at most once per tick.
+    pub(super) fn give_back_pieces(&self, malloc: &Malloc, kept: usize, now: u32) {
+        let free = with_heap!(&malloc.heap, heap => heap.usage().free);
+        let old = self.free_for_long.observe(free, now, PIECE_AGES * malloc.options.age / TICK);
+        let surplus = old.min(malloc.measure().free.saturating_sub(kept));
+        if surplus > 0 {
+            with_heap!(&malloc.heap, heap => heap.give_back_pieces(surplus, piece_size(malloc.options.huge_pages)));
         }
     }
 
@@ -160,12 +216,15 @@ impl Returns {
             return malloc.give_all_back();
         }
         malloc.drain_idle(now);
+        self.reap_if_old(malloc, now);
         let MemoryUse { used, free } = malloc.measure();
-        if free > self.keep(malloc) + used / KEPT_SHARE {
+        let kept = self.keep(malloc) + used / KEPT_SHARE;
+        if free > kept {
             malloc.runs.drain(now);
             self.ask_heap_at.store(0, Relaxed);
             self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK));
         }
+        self.give_back_pieces(malloc, kept, now);
     }
 
     /// Returns at least `bytes` bytes to the system, as far as there are so many: first runs that were freed no later
@@ -206,6 +265,13 @@ impl Malloc {
         }
     }
 
+    /// Lets caches that are not used any more give back what they keep, if the process can fence CPUs.
+    pub(super) fn reap(&self) {
+        if self.can_fence() {
+            with_heap!(&self.heap, heap => heap.slab().reap());
+        }
+    }
+
     /// Returns all free memory to the system, including that of objects in CPUs' caches if the process can fence CPUs.
     pub(super) fn give_all_back(&self) {
         let now = now();
@@ -216,7 +282,12 @@ impl Malloc {
             if can_fence {
                 heap.slab().shrink();
             }
-            heap.give_back(usize::MAX)
+            heap.give_back_pieces(usize::MAX, piece_size(self.options.huge_pages))
         });
     }
+}
+
+/// Returns the size of the smallest piece of a block that is returned.
+fn piece_size(wanted: HugePages) -> PieceSize {
+    if wanted == HugePages::Wanted || huge_pages_are_default() { PieceSize::HalfHuge } else { PieceSize::Small }
 }

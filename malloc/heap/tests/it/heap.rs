@@ -9,7 +9,7 @@ use freehold::policy::slab::{SlabLinks, SlabPolicy};
 use freehold::slab::fast_path::{Sheaves, Tagged};
 use freehold::slab::freelist::Plain;
 use freehold::slab::{CpuLocal, ObjectError};
-use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
+use freehold_malloc::heap::{Heap, HeapConfig, HeapError, PieceSize};
 use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
 use freehold_malloc::os::rseq::Rseq;
@@ -97,6 +97,37 @@ fn objects_of_more_than_8_bytes_are_aligned_to_16() {
             unsafe { heap.free(object) }.expect("the pointer must be an object in use");
         }
     }
+}
+
+/// Objects of 3 KiB in slabs of 32 KiB, every sixteenth of which stays: about half of the slabs are free, and no block
+/// of 2 MiB is.
+#[test]
+fn pieces_of_partly_used_blocks_are_returned_and_used_again() {
+    const SIZE: usize = 3 << 10;
+    let heap = Heap::with_locks(&config(SECTION, Policy::FREEHOLD)).expect("a small heap can be created");
+    let allocate = || heap.malloc(SIZE).expect("the heap must have enough memory");
+    let objects: Vec<_> = (0..16_000).map(|_| allocate()).collect();
+    let (kept, freed): (Vec<_>, Vec<_>) = objects.into_iter().enumerate().partition(|(at, _)| at % 16 == 0);
+    for (_, object) in freed {
+        // SAFETY: the object was allocated above and is freed once.
+        unsafe { heap.free(object) }.expect("the pointer must be an object in use");
+    }
+    heap.slab().shrink();
+    let before = heap.usage();
+    let whole = heap.give_back(usize::MAX);
+    let pieces = heap.give_back_pieces(usize::MAX, PieceSize::Small);
+    let after = heap.usage();
+    assert!(whole < 4 << 20 && pieces > 10 << 20, "{whole} and {pieces} of {before:?}");
+    assert!(after.returned == whole + pieces && after.free < 1 << 20, "{after:?}");
+    let again: Vec<_> = (0..15_000).map(|_| allocate()).collect();
+    let last = heap.usage();
+    assert!(last.online == after.online && last.returned <= 2 << 20, "returned memory is used first: {last:?}");
+    for object in kept.into_iter().map(|(_, object)| object).chain(again) {
+        // SAFETY: each object was allocated above and is freed once.
+        unsafe { heap.free(object) }.expect("the pointer must be an object in use");
+    }
+    // SAFETY: no other thread uses the heap.
+    unsafe { heap.slab().check() }.expect("the check must find no error");
 }
 
 #[test]

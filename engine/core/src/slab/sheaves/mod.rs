@@ -198,6 +198,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// # Errors
     /// If there is no object, and no page for a slab.
     pub(super) fn alloc_from_pcs(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
+        self.touch(cache);
         loop {
             match self.pcs_replace_main(cache, Want::Objects) {
                 Ok(()) => {}

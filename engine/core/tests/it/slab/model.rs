@@ -37,6 +37,7 @@ enum Step {
     Free { cpu: u16, pick: usize },
     FreeSome { cpu: u16, cache: usize, count: usize },
     Shrink,
+    Reap,
     Offline { cpu: u16 },
     Recreate { cache: usize },
 }
@@ -61,7 +62,8 @@ fn step(rng: &mut Rng, grows: bool) -> Step {
         65..75 => Step::FreeSome { cpu, cache, count: pick % 6 },
         75..85 => Step::Krealloc { cpu, pick, size },
         85..92 => Step::Prepared { cpu },
-        92..95 => Step::Shrink,
+        92..94 => Step::Shrink,
+        94 => Step::Reap,
         95..98 => Step::Offline { cpu },
         _ => Step::Recreate { cache },
     }
@@ -105,6 +107,10 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
             Step::Free { cpu, pick } => self.free(cpu, pick),
             Step::FreeSome { cpu, cache, count } => self.free_some(cpu, cache, count),
             Step::Shrink => self.shrink(),
+            Step::Reap => {
+                run_on(0);
+                self.slab.reap();
+            }
             Step::Offline { cpu } => {
                 run_on((cpu + 1) % CPUS);
                 self.slab.cpu_dead(CpuId(cpu));

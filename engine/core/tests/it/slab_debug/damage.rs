@@ -60,7 +60,7 @@ BUG task: Right Redzone overwritten
 
 S+0x30-S+0x32 @offset=48. First byte 41 instead of cc
 Allocated in engine/core/tests/it/slab_debug/damage.rs age=1 cpu=0
-Slab S+0x0 objects=431 used=2
+Slab S+0x0 objects=215 used=2
 Object S+0x8 @offset=8
 
 Redzone  S+0x0: cc cc cc cc cc cc cc cc                          ........
@@ -105,7 +105,7 @@ BUG task: Poison overwritten
 S+0x29-S+0x29 @offset=41. First byte ff instead of 6b
 Allocated in engine/core/tests/it/slab_debug/damage.rs age=3 cpu=0
 Freed in engine/core/tests/it/slab_debug/damage.rs age=0 cpu=0
-Slab S+0x0 objects=431 used=0
+Slab S+0x0 objects=215 used=0
 Object S+0x8 @offset=8
 
 Redzone  S+0x0: bb bb bb bb bb bb bb bb                          ........
@@ -130,7 +130,7 @@ fn write_after_free_is_reported_at_shrink() {
         assert_eq!(scene.cache.slabs(), 1, "the pages of the damaged object must be kept");
         scene.cache.shrink();
         assert_eq!(listener(scene.slab).take().len(), 0, "the damage must be reported only once");
-        let others = 430;
+        let others = 214;
         let mut objects = vec![scene.first; others];
         scene.cache.alloc_bulk(Gfp::KERNEL, &mut objects).unwrap();
         assert!(!objects.contains(&scene.first));

@@ -1,0 +1,105 @@
+//! Blocks that were returned to the system: a stack, so that the block that was returned first is taken back last.
+//!
+//! Most blocks are whole blocks of 2 MiB. A block that is partly in use has smaller pieces returned as well, down to
+//! [`LEAST`] and only after they have been free for long. An entry is a frame number, whose lowest bits are zero because
+//! of the alignment, and hold the order.
+
+use freehold::base::{Order, Pfn};
+
+use super::PAGE_SIZE;
+
+/// Order of a huge page, and of the largest block that is returned.
+pub(super) const HUGE: Order = Order::new(9);
+/// Order of the smallest block that is returned: 32 KiB, which is the size of the largest usual slab.
+pub(super) const LEAST: Order = Order::new(3);
+/// Bits of an entry that hold the order, as a difference from [`LEAST`].
+const ORDER_BITS: u32 = (1 << LEAST.get()) - 1;
+
+/// Block of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageBlock {
+    pub first: Pfn,
+    pub order: Order,
+}
+
+impl PageBlock {
+    /// Returns the bytes of the block.
+    pub(super) const fn bytes(self) -> usize {
+        self.order.pages() as usize * PAGE_SIZE as usize
+    }
+}
+
+/// Entry of the stack. Zeroed bytes are a valid entry.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(super) struct Entry(u32);
+
+impl Entry {
+    fn new(block: PageBlock) -> Entry {
+        debug_assert!(block.first.is_aligned(LEAST) && (LEAST..=HUGE).contains(&block.order));
+        Entry(block.first.raw() | u32::from(block.order.get() - LEAST.get()))
+    }
+
+    fn block(self) -> PageBlock {
+        let order = Order::new((self.0 & ORDER_BITS) as u8 + LEAST.get());
+        PageBlock { first: Pfn::new(self.0 & !ORDER_BITS), order }
+    }
+}
+
+/// Stack of returned blocks.
+#[derive(Debug)]
+pub(super) struct ReturnedBlocks {
+    /// The first `count` entries are in use. There is one for each smallest block of the heap.
+    entries: &'static mut [Entry],
+    count: usize,
+    bytes: usize,
+}
+
+impl ReturnedBlocks {
+    /// Returns the number of entries that a heap of this many pages needs.
+    pub(super) const fn entries(pages: u32) -> usize {
+        (pages / LEAST.pages()) as usize
+    }
+
+    pub(super) fn new(entries: &'static mut [Entry]) -> ReturnedBlocks {
+        ReturnedBlocks { entries, count: 0, bytes: 0 }
+    }
+
+    /// Returns the bytes of all blocks.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, block: PageBlock) {
+        self.entries[self.count] = Entry::new(block);
+        self.count += 1;
+        self.bytes += block.bytes();
+    }
+
+    /// Takes the block that was pushed last, or returns `None` if there is none.
+    pub(super) fn pop(&mut self) -> Option<PageBlock> {
+        self.count = self.count.checked_sub(1)?;
+        let block = self.entries[self.count].block();
+        self.bytes -= block.bytes();
+        Some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    #[test]
+    fn blocks_come_back_in_reverse_order() {
+        let entries = std::vec![Entry(0); 4].leak();
+        let mut returned = ReturnedBlocks::new(entries);
+        let blocks = [(512, HUGE), (8, LEAST), (1024, Order::new(8))];
+        let blocks = blocks.map(|(pfn, order)| PageBlock { first: Pfn::new(pfn), order });
+        blocks.into_iter().for_each(|block| returned.push(block));
+        assert_eq!(returned.bytes(), (2 << 20) + (32 << 10) + (1 << 20));
+        assert_eq!(core::array::from_fn(|_| returned.pop()), [Some(blocks[2]), Some(blocks[1]), Some(blocks[0]), None]);
+        assert_eq!(returned.bytes(), 0);
+    }
+}
