@@ -29,6 +29,11 @@ impl Plan {
         Some(Plan(sum))
     }
 
+    /// Returns the bytes up to the end of the last array.
+    pub(crate) fn end(self) -> usize {
+        self.0.size()
+    }
+
     /// Returns the size and alignment of all arrays together, in bytes.
     pub(crate) fn layout(self) -> Layout {
         self.0.pad_to_align()

@@ -52,7 +52,7 @@ impl<'m> SlabMap<'m> {
     /// Creates the map of as many frames of `memory` as there is metadata for.
     pub(super) fn new(memory: &Memory, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
         let Memory { first, base, .. } = *memory;
-        let (nowhere, slabs) = slabs.split_last().expect("there is one more slab than pages");
+        let (nowhere, slabs) = slabs.split_first().expect("there is one more slab than pages");
         assert_eq!(kinds.len(), slabs.len(), "the numbers of kinds and of slabs differ");
         let page_grains_shift = page_size.trailing_zeros() - GRAIN_SHIFT;
         let base_metadata = (base.as_ptr().addr() as u64) >> METADATA_SHIFT;
@@ -162,7 +162,8 @@ impl<'m> SlabMap<'m> {
 
     /// Returns the slab whose metadata is at the address that a slot holds, or [`nowhere`](Self::nowhere).
     pub(super) fn slab_by_word(&self, word: u64) -> &'m Slab {
-        let bytes = word as usize - self.slabs.as_ptr().addr();
+        // The metadata of no slab is before the table.
+        let bytes = (word as usize).wrapping_sub(self.slabs.as_ptr().addr());
         self.slabs.get(bytes / size_of::<Slab>()).unwrap_or(self.nowhere)
     }
 

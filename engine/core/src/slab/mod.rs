@@ -175,6 +175,17 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     fails_without_slab: AtomicBool,
 }
 
+/// Offsets of the tables in a slab allocator's storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TablePlaces {
+    /// Table of kinds: one byte for each 4 KiB. Entries of memory that was never handed out are read, since a program may
+    /// pass any address, but not written.
+    pub kinds: usize,
+    /// Table of slabs, behind that of kinds: one entry of [`Slab::SIZE`](slab::Slab::SIZE) bytes that stands for no slab,
+    /// and then one for each 4 KiB. Entries of memory that was never handed out are not accessed.
+    pub slabs: usize,
+}
+
 /// Returns the number of cache numbers that the allocator itself needs under a policy: for the sizes of kmalloc and of
 /// sheaves, and two numbers that are never used for a cache.
 pub const fn own_caches(policy: &Policy) -> u16 {
@@ -238,6 +249,22 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// If the storage does not fit into the address space, or if slabs cannot be made of such pages
     /// ([`SlabError::PageSize`]).
     pub fn layout(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> Layout {
+        Self::plan(pages, page_size, cpus, nodes, caches).1.layout()
+    }
+
+    /// Returns the places in the storage of the two tables that have an entry for each 4 KiB of memory, for callers whose
+    /// storage is mapped or writable only in part. All storage before the tables is used at any time.
+    ///
+    /// # Panics
+    /// As [`layout`](Self::layout).
+    pub fn table_places(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> TablePlaces {
+        let (before, _) = Self::plan(pages, page_size, cpus, nodes, caches);
+        let (kinds, grains) = (before.end(), map::grains(pages, page_size));
+        TablePlaces { kinds, slabs: (kinds + grains).next_multiple_of(align_of::<Slab>()) }
+    }
+
+    /// Returns the arrays before the two tables, and all arrays.
+    fn plan(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> (Plan, Plan) {
         assert!(map::is_page_size(page_size), "{}", SlabError::PageSize);
         let (grains, caches) = (map::grains(pages, page_size), usize::from(caches));
         let per_cpu = usize::from(cpus) * caches;
@@ -249,13 +276,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             .and_then(|plan| plan.array::<NoSheaf>(1))
             .and_then(|plan| plan.array::<CacheId>(sizes::PLACES))
             .and_then(|plan| plan.array::<CacheEntry>(caches))
-            .and_then(|plan| plan.array::<Published<Hot>>(CACHES_MAX))
             .and_then(|plan| plan.array::<AtomicU64>(caches))
             .and_then(|plan| plan.array::<AtomicBool>(caches))
-            .and_then(|plan| plan.array::<Slab>(grains + 1))
-            .and_then(|plan| plan.array::<AtomicU8>(grains))
+            .and_then(|plan| plan.array::<Published<Hot>>(CACHES_MAX))
+            .and_then(|before| Some((before, before.array::<AtomicU8>(grains)?.array::<Slab>(grains + 1)?)))
             .expect("metadata of about 33 bytes per page fits the address space")
-            .layout()
     }
 
     /// Creates a slab allocator whose objects are in `memory`, with the caches of `kmalloc`. The secrets of caches are
@@ -326,11 +351,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let entries = carver.array(caches, |_| CacheEntry::vacant()).ok_or(SlabError::Storage)?;
         let counts = carver.array(caches, |_| AtomicU64::new(0)).ok_or(SlabError::Storage)?;
         let touched = carver.array(caches, |_| AtomicBool::new(false)).ok_or(SlabError::Storage)?;
-        // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
-        let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }.ok_or(SlabError::Storage)?;
+        let hots = carver.array(CACHES_MAX, |_| Published::new(Hot::absent())).ok_or(SlabError::Storage)?;
         // SAFETY: each value is `map::NONE`, whose one byte is 0.
         let kinds = unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get())) }.ok_or(SlabError::Storage)?;
-        let hots = carver.array(CACHES_MAX, |_| Published::new(Hot::absent())).ok_or(SlabError::Storage)?;
+        // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
+        let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }.ok_or(SlabError::Storage)?;
         let allocator = SlabAllocator {
             pages,
             local,

@@ -1,7 +1,7 @@
 //! A heap: the engine with memory, locks and CPU numbers of a process.
 //!
-//! A heap reserves one address range for all objects and another range for the engine's metadata. If a request finds no
-//! free memory, memory comes online in steps that begin at 2 MiB. [`Heap::give_back`] returns free memory to the
+//! A heap has one address range for all objects and another range for the engine's metadata. If a request finds no free
+//! memory, memory is mapped and comes online in steps that begin at 2 MiB. [`Heap::give_back`] returns free memory to the
 //! system; `supply` implements both. A heap takes memory from the kernel only, so that it can serve as the malloc of a
 //! program.
 
@@ -166,15 +166,15 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             policy: config.policy,
             ..Config::default()
         };
-        let ranges = Ranges::reserve::<P, C>(&engine, config.caches)?;
-        ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
-        // SAFETY: the ranges were reserved for this configuration above and are split once. They are dropped with the
+        let ranges = Ranges::choose::<P, C>(&engine, config.caches)?;
+        // SAFETY: the ranges were chosen for this configuration above and are split once. They are dropped with the
         // heap, which is the only owner of the parts. The heap's safe methods hand out nothing else that could outlive
         // the ranges than addresses of objects.
         let Metadata { allocator: place, fixed, slab: slab_bytes, mut supply } =
-            unsafe { ranges.parts::<P, C>(&engine, config.caches) };
+            unsafe { ranges.parts::<P, C>(&engine, config.caches, config.huge_pages)? };
         let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
-        supply.take(allocator, &ranges.memory)?;
+        supply.take(allocator, &ranges)?;
+        ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
         let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages, caches: config.caches };
         let secret = seed(memory.base);
         // SAFETY: the kernel has zeroed the storage. The frames are those of `memory`, which is mapped as long as the
@@ -329,7 +329,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             let mut supply = self.supply.lock();
             // Another thread may have brought memory online since `taken` was read; the request is then tried again
             // first.
-            if self.taken.load(Acquire) == seen && supply.take(self.pages(), &self.ranges.memory).is_err() {
+            if self.taken.load(Acquire) == seen && supply.take(self.pages(), &self.ranges).is_err() {
                 drop(supply);
                 // As a last resort the object gets a page of its own instead of a slab.
                 self.slab.take_pages_without_slab();

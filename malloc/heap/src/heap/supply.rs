@@ -24,13 +24,14 @@ use freehold::base::lock::{Rank, Ranked};
 use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, Range};
 use freehold::platform::Platform;
-use freehold::slab::{CpuLocal, SlabAllocator};
+use freehold::slab::slab::Slab;
+use freehold::slab::{CpuLocal, SlabAllocator, TablePlaces};
 use rustix::io::Errno;
 
 use super::returned::{Entry, HUGE, PageBlock, ReturnedBlocks};
 use super::{HeapError, LARGEST_BLOCK, PAGE_SIZE, SECTION_PAGES};
 use crate::os::cpus::cpu_count;
-use crate::os::mmap::Reservation;
+use crate::os::mmap::{HugePages, Region, Reservation, page_size};
 
 /// Pages that come online first. Later steps are multiples of this number.
 const STEP_PAGES: u32 = HUGE.pages();
@@ -39,49 +40,53 @@ const STEP_MAX: u32 = 8 * STEP_PAGES;
 /// Divisor of the pages online that gives the size of the next step.
 const STEP_SHARE: u32 = 16;
 
-/// Address ranges of a heap. Both are unmapped when the heap is dropped.
+/// Address ranges of a heap, each mapped up to where it is used. They are unmapped when the heap is dropped.
 #[derive(Debug)]
 pub(super) struct Ranges {
-    /// Memory for objects and blocks of pages; accessible up to where it has come online.
+    /// Memory for objects and blocks of pages.
     pub memory: Reservation,
-    /// The engine's metadata, divided as described by [`Parts`].
-    pub metadata: Reservation,
+    /// Metadata of the page allocator: the allocator itself, its fixed part, and a part for each section in use.
+    pages: Reservation,
+    /// Metadata of the slab allocator. Its last table grows with the memory. The table before it can be read from the
+    /// beginning, and becomes writable with the memory.
+    slab: Reservation,
+    /// List of returned blocks.
+    returned: Reservation,
 }
 
-/// Layout of the metadata: offsets of the start and the end of each part.
+/// Layout of the metadata.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
-    whole: Layout,
-    /// Metadata of the page allocator for the whole range. The page allocator itself is at offset 0.
-    fixed: (usize, usize),
-    /// Metadata of the page allocator for each section.
-    sections: (usize, usize),
-    /// Metadata of the slab allocator.
-    slab: (usize, usize),
-    /// List of returned blocks.
-    returned: (usize, usize),
+    /// The page allocator, its fixed part and its sections, with the offsets of the latter two.
+    pages: Layout,
+    fixed: usize,
+    sections: usize,
+    slab: Layout,
+    tables: TablePlaces,
+    returned: Layout,
 }
 
 impl Parts {
     fn plan<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>, caches: u16) -> Parts {
-        let pages = engine.end.raw();
-        let mut whole = Layout::new::<PageAllocator<'static, P>>();
-        let fixed = append(&mut whole, engine.metadata_layout::<P>());
-        let sections = append(&mut whole, engine.online_layout(&(engine.first..engine.end)));
-        let slab_layout = SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes, caches);
-        let slab = append(&mut whole, slab_layout);
-        let returned_layout =
-            Layout::array::<Entry>(ReturnedBlocks::entries(pages)).expect("an entry per block fits the address space");
-        let returned = append(&mut whole, returned_layout);
-        Parts { whole, fixed, sections, slab, returned }
+        let end = engine.end.raw();
+        let (pages, fixed) = append(Layout::new::<PageAllocator<'static, P>>(), engine.metadata_layout::<P>());
+        let (pages, sections) = append(pages, engine.online_layout(&(engine.first..engine.end)));
+        let (cpus, nodes) = (cpu_count(), engine.nodes);
+        let returned = Layout::array::<Entry>(ReturnedBlocks::entries(end));
+        Parts {
+            pages,
+            fixed,
+            sections,
+            slab: SlabAllocator::<P, C>::layout(end, PAGE_SIZE, cpus, nodes, caches),
+            tables: SlabAllocator::<P, C>::table_places(end, PAGE_SIZE, cpus, nodes, caches),
+            returned: returned.expect("an entry per block fits the address space"),
+        }
     }
 }
 
-/// Appends a part to a layout, and returns the offsets of the part's start and end.
-fn append(whole: &mut Layout, part: Layout) -> (usize, usize) {
-    let (sum, offset) = whole.extend(part).expect("metadata of 16 TiB fits the address space");
-    *whole = sum;
-    (offset, offset + part.size())
+/// Appends a part to a layout, and returns the whole with the offset of the part's start.
+fn append(before: Layout, part: Layout) -> (Layout, usize) {
+    before.extend(part).expect("metadata of 16 TiB fits the address space")
 }
 
 /// Parts of a heap's metadata, each of which is used once.
@@ -93,48 +98,73 @@ pub(super) struct Metadata<P: Platform + 'static> {
 }
 
 impl Ranges {
-    pub(super) fn reserve<P: Platform + 'static, C: CpuLocal>(
+    pub(super) fn choose<P: Platform + 'static, C: CpuLocal>(
         engine: &Config<'_>,
         caches: u16,
     ) -> Result<Ranges, HeapError> {
-        let bytes = engine.end.raw() as usize * PAGE_SIZE as usize;
-        let whole = Parts::plan::<P, C>(engine, caches).whole;
-        let memory = Reservation::inaccessible(bytes, LARGEST_BLOCK);
-        let metadata = Reservation::new(whole.size(), whole.align());
+        let Parts { pages, slab, returned, .. } = Parts::plan::<P, C>(engine, caches);
+        let memory = Layout::from_size_align(engine.end.raw() as usize * PAGE_SIZE as usize, LARGEST_BLOCK);
+        let range = |layout: Layout, region| {
+            let bytes = layout.size();
+            Reservation::growing(bytes, layout.align(), region).map_err(|errno| HeapError::Reserve { bytes, errno })
+        };
         Ok(Ranges {
-            memory: memory.map_err(|errno| HeapError::Reserve { bytes, errno })?,
-            metadata: metadata.map_err(|errno| HeapError::Reserve { bytes: whole.size(), errno })?,
+            memory: range(memory.expect("16 TiB fit the address space"), Region::Lower)?,
+            pages: range(pages, Region::Middle)?,
+            slab: range(slab, Region::Middle)?,
+            returned: range(returned, Region::Middle)?,
         })
     }
 
-    /// Splits the metadata into its parts.
+    /// Maps the metadata that every heap uses, and splits the metadata into its parts. The parts extend beyond what is
+    /// mapped. Neither the engine nor the supply accesses metadata of memory that has not come online, except for the
+    /// kinds of pages, which can be read.
+    ///
+    /// # Errors
+    /// If the system or a limit of the process does not allow the memory.
     ///
     /// # Safety
-    /// The ranges were reserved for this configuration, they outlive all use of the parts, and the function is called
+    /// The ranges were chosen for this configuration, they outlive all use of the parts, and the function is called
     /// once.
     pub(super) unsafe fn parts<P: Platform + 'static, C: CpuLocal>(
         &self,
         engine: &Config<'_>,
         caches: u16,
-    ) -> Metadata<P> {
-        let parts = Parts::plan::<P, C>(engine, caches);
-        let start = self.metadata.start();
-        // SAFETY: the reservation has the layout of `parts`, and the caller promises that it outlives their use and
-        // that they are split off once. The page allocator is at the start, with the alignment of the whole, and zeroed
-        // bytes are valid entries.
-        let (allocator, returned) = unsafe {
-            let entries = start.add(parts.returned.0).cast::<Entry>();
-            let count = (parts.returned.1 - parts.returned.0) / size_of::<Entry>();
-            (start.cast().as_mut(), NonNull::slice_from_raw_parts(entries, count).as_mut())
-        };
-        // SAFETY: the parts are inside the reservation and do not overlap, and the caller promises exclusive access to
-        // them.
-        let [fixed, sections, slab] =
-            unsafe { [parts.fixed, parts.sections, parts.slab].map(|part| bytes_of(start, part)) };
-        let returned = ReturnedBlocks::new(returned);
-        let supply = Supply { next: Pfn::new(0), end: engine.end, sections, returned };
-        Metadata { allocator, fixed, slab, supply }
+        huge_pages: HugePages,
+    ) -> Result<Metadata<P>, HeapError> {
+        let Parts { pages, fixed, sections, slab, tables, returned } = Parts::plan::<P, C>(engine, caches);
+        grow(&self.pages, sections)?;
+        grow(&self.slab, tables.kinds)?;
+        let kinds = (tables.slabs / page_size()) * page_size();
+        self.slab.grow_read_only(kinds).map_err(|errno| HeapError::Reserve { bytes: kinds, errno })?;
+        // SAFETY: the ranges have the layouts of `parts`, and the caller promises that they outlive the use of the
+        // parts, and that these are split off once. They do not overlap. The page allocator is at the start of its
+        // range, with the alignment of the whole, and zeroed bytes are valid entries.
+        unsafe {
+            let entries = self.returned.start().cast::<Entry>();
+            let count = returned.size() / size_of::<Entry>();
+            let supply = Supply {
+                next: Pfn::new(0),
+                end: engine.end,
+                sections: bytes_of(self.pages.start(), (sections, pages.size())),
+                sections_end: sections,
+                tables,
+                returned: ReturnedBlocks::new(NonNull::slice_from_raw_parts(entries, count).as_mut()),
+                huge_pages,
+            };
+            Ok(Metadata {
+                allocator: self.pages.start().cast().as_mut(),
+                fixed: bytes_of(self.pages.start(), (fixed, sections)),
+                slab: bytes_of(self.slab.start(), (0, slab.size())),
+                supply,
+            })
+        }
     }
+}
+
+/// Maps a range up to an offset.
+fn grow(range: &Reservation, end: usize) -> Result<(), HeapError> {
+    range.grow(end).map_err(|errno| HeapError::Reserve { bytes: end, errno })
 }
 
 /// Returns the bytes of a part of the range that begins at `start`.
@@ -154,7 +184,11 @@ pub(super) struct Supply {
     end: Pfn,
     /// Metadata of all sections that have no frame online.
     sections: &'static mut [MaybeUninit<u8>],
+    /// Offset of the end of the metadata of sections that have frames online, in the range of the page allocator's.
+    sections_end: usize,
+    tables: TablePlaces,
     returned: ReturnedBlocks,
+    huge_pages: HugePages,
 }
 
 /// Rank of the supply's lock: it is taken before all locks under which memory comes online.
@@ -176,7 +210,7 @@ impl Supply {
     pub(super) fn take<P: Platform>(
         &mut self,
         pages: &PageAllocator<'static, P>,
-        memory: &Reservation,
+        ranges: &Ranges,
     ) -> Result<(), HeapError> {
         let mut taken = 0;
         while taken < HUGE.pages()
@@ -186,7 +220,7 @@ impl Supply {
             debug_assert!(freed.is_ok(), "the free of a returned block failed");
             taken += block.order.pages();
         }
-        if taken > 0 { Ok(()) } else { self.bring_online(pages, memory) }
+        if taken > 0 { Ok(()) } else { self.bring_online(pages, ranges) }
     }
 
     /// Records a block as returned.
@@ -197,21 +231,20 @@ impl Supply {
     fn bring_online<P: Platform>(
         &mut self,
         pages: &PageAllocator<'static, P>,
-        memory: &Reservation,
+        ranges: &Ranges,
     ) -> Result<(), HeapError> {
         let start = self.next.raw();
         let step = (start / STEP_SHARE).next_multiple_of(STEP_PAGES).clamp(STEP_PAGES, STEP_MAX);
-        // A step ends at the end of a section, because a section's metadata is set up with the first of its frames.
-        let end = (start + step).min((start + 1).next_multiple_of(SECTION_PAGES)).min(self.end.raw());
-        let range = Range { start: self.next, end: Pfn::new(end), node: NodeId(0), kind: ZoneKind::Normal };
-        let [offset, bytes] = [start, end - start].map(|pages| pages as usize * PAGE_SIZE as usize);
-        if bytes > 0 {
-            memory.commit(offset, bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
-        }
+        // With little memory left, a smaller step may succeed.
+        let range = self.map(pages, ranges, step).or_else(|error| match step {
+            STEP_PAGES => Err(error),
+            _ => self.map(pages, ranges, STEP_PAGES),
+        })?;
         let layout = pages.online_layout(&range);
         let sections = core::mem::take(&mut self.sections);
         let (mine, rest) = sections.split_at_mut(layout.size().min(sections.len()));
         self.sections = rest;
+        self.sections_end += mine.len();
         // SAFETY: the bytes are new anonymous memory, which the kernel has zeroed, and no part of them was used before.
         let storage = unsafe { freehold::base::carve::Storage::zeroed(mine) };
         pages.online_in(&range, storage).map_err(HeapError::Online)?;
@@ -219,6 +252,35 @@ impl Supply {
         pages.release(range.start, range.end).map_err(HeapError::Online)?;
         pages.set_up_watermarks(MinFree::BySize);
         Ok(())
+    }
+
+    /// Maps up to `step` pages and makes their metadata writable. Returns their frames.
+    fn map<P: Platform>(
+        &mut self,
+        pages: &PageAllocator<'static, P>,
+        ranges: &Ranges,
+        step: u32,
+    ) -> Result<Range, HeapError> {
+        let start = self.next.raw();
+        // A step ends at the end of a section, because a section's metadata is set up with the first of its frames.
+        let end = Pfn::new((start + step).min((start + 1).next_multiple_of(SECTION_PAGES)).min(self.end.raw()));
+        let range = Range { start: self.next, end, node: NodeId(0), kind: ZoneKind::Normal };
+        grow(&ranges.pages, self.sections_end + pages.online_layout(&range).size())?;
+        grow(&ranges.slab, self.tables.slabs + (1 + end.raw() as usize) * Slab::SIZE)?;
+        grow(&ranges.returned, ReturnedBlocks::entries(end.raw()) * size_of::<Entry>())?;
+        self.make_kinds_writable(ranges, end)?;
+        grow(&ranges.memory, end.raw() as usize * PAGE_SIZE as usize)?;
+        // A kernel without huge pages was reported when the heap was created.
+        let _advised = ranges.memory.advise(self.huge_pages);
+        Ok(range)
+    }
+
+    /// Makes the kinds of all frames before `end` writable, which are bytes.
+    fn make_kinds_writable(&self, ranges: &Ranges, end: Pfn) -> Result<(), HeapError> {
+        let page = page_size();
+        let from = (self.tables.kinds + self.next.raw() as usize) / page * page;
+        let bytes = (self.tables.kinds + end.raw() as usize).next_multiple_of(page) - from;
+        ranges.slab.commit(from, bytes).map_err(|errno| HeapError::Reserve { bytes, errno })
     }
 }
 

@@ -1,9 +1,14 @@
-//! Address ranges of the process: reserved in one piece, backed with memory when they are first touched.
+//! Address ranges of the process: reserved in one piece or mapped as they grow, and backed with memory when they are
+//! first touched.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use super::gap;
+pub use super::gap::Region;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
 use rustix::mm::{
@@ -16,6 +21,8 @@ use rustix::mm::{
 pub struct Reservation {
     start: NonNull<u8>,
     bytes: usize,
+    /// Bytes from the start that are mapped: all of them, unless the range [grows](Self::growing).
+    mapped: AtomicUsize,
 }
 
 // SAFETY: a mapping is bound to no thread; access to its bytes is the responsibility of its users.
@@ -58,6 +65,51 @@ impl Reservation {
         Reservation::map(bytes, align, MapFlags::NORESERVE, ProtFlags::empty())
     }
 
+    /// Chooses addresses for `bytes` bytes without mapping them. The range can be used as far as it [grew](Self::grow).
+    /// The addresses are random, and far from those that the kernel chooses for other mappings, which therefore do not
+    /// stop the growth. Ranges in different regions do not overlap.
+    ///
+    /// # Errors
+    /// If the region has no room for such a range.
+    ///
+    /// # Panics
+    /// If `align` is not a power of two.
+    pub fn growing(bytes: usize, align: usize, region: Region) -> Result<Reservation, Errno> {
+        let align = align.max(page_size());
+        let size = bytes.max(1).checked_next_multiple_of(align).ok_or(Errno::NOMEM)?;
+        let start = gap::find(size, align, region)?;
+        Ok(Reservation { start, bytes: size, mapped: AtomicUsize::new(0) })
+    }
+
+    /// Maps the range up to `end`, as far as it is not mapped yet; the new part can be read and written. One caller at a
+    /// time may call this.
+    ///
+    /// # Errors
+    /// If `end` is beyond the range, a limit of the process or the system does not allow it, or another mapping is in
+    /// the way. Nothing is changed then.
+    pub fn grow(&self, end: usize) -> Result<(), Errno> {
+        self.extend(end, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// Maps the range up to `end` as [`grow`](Self::grow) does. The new part can be read, as zeros, and written after it is
+    /// [committed](Self::commit); until then no system counts it as memory.
+    ///
+    /// # Errors
+    /// As for [`grow`](Self::grow).
+    pub fn grow_read_only(&self, end: usize) -> Result<(), Errno> {
+        self.extend(end, ProtFlags::READ)
+    }
+
+    fn extend(&self, end: usize, protection: ProtFlags) -> Result<(), Errno> {
+        let from = self.mapped.load(Relaxed);
+        let to = end.checked_next_multiple_of(page_size()).filter(|&to| to <= self.bytes).ok_or(Errno::NOMEM)?;
+        if to > from {
+            gap::map(self.place(from), to - from, protection)?;
+            self.mapped.store(to, Release);
+        }
+        Ok(())
+    }
+
     fn map(bytes: usize, align: usize, reserve: MapFlags, protection: ProtFlags) -> Result<Reservation, Errno> {
         assert!(align.is_power_of_two(), "the alignment is not a power of two");
         let page_align = align.max(page_size());
@@ -74,7 +126,7 @@ impl Reservation {
             unmap(start.add(size), page_align - before)?;
             start
         };
-        Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes: size })
+        Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes: size, mapped: size.into() })
     }
 
     /// Returns the address of the range's first byte.
@@ -87,7 +139,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// Advises the kernel how to back the range. The kernel may ignore the advice.
+    /// Advises the kernel how to back the mapped part of the range. The kernel may ignore the advice.
     ///
     /// # Errors
     /// If the kernel has no huge pages.
@@ -95,7 +147,9 @@ impl Reservation {
         match pages {
             HugePages::BySystem => Ok(()),
             // SAFETY: the range is this mapping, and the advice does not change the contents of its pages.
-            HugePages::Wanted => unsafe { madvise(self.place(0), self.bytes, Advice::LinuxHugepage) },
+            HugePages::Wanted => unsafe {
+                madvise(self.place(0), self.mapped.load(Acquire), Advice::LinuxHugepage)
+            },
         }
     }
 
@@ -142,22 +196,27 @@ impl Reservation {
     }
 
     fn expect_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.mapped.load(Acquire));
         if inside && bytes.is_multiple_of(page_size()) { Ok(()) } else { Err(Errno::INVAL) }
     }
 
     /// Returns the memory that backs whole pages to the system. The pages read as zeros afterwards.
     ///
     /// # Errors
-    /// If the pages are not whole pages inside this reservation, or if the system refuses, for example because the
-    /// program has locked them with `mlock`.
+    /// If the pages are not whole pages inside this reservation, or if the system refuses, as kernels before 5.18 do if
+    /// the program has locked them with `mlock`. linux: MADV_DONTNEED_LOCKED
     ///
     /// # Safety
     /// The contents of the pages are not needed any more.
     pub unsafe fn give_back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(offset, bytes)?;
         // SAFETY: the part is inside this mapping, and the caller promised that its contents are not needed.
-        unsafe { madvise(self.place(offset), bytes, Advice::LinuxDontNeed) }
+        unsafe {
+            match madvise(self.place(offset), bytes, Advice::LinuxDontNeed) {
+                Err(Errno::INVAL) => dont_need_locked(self.place(offset), bytes),
+                result => result,
+            }
+        }
     }
 
     /// Returns the bytes of the range, for a lifetime that the caller chooses.
@@ -178,7 +237,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to this value, and callers of `as_bytes` promised that their borrows have ended.
-        let _unmapped = unsafe { unmap(self.start.as_ptr(), self.bytes) };
+        let _unmapped = unsafe { unmap(self.start.as_ptr(), self.mapped.load(Acquire)) };
     }
 }
 
@@ -235,6 +294,16 @@ pub fn page_size() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("the page size is positive")
 }
 
+/// Returns the memory of locked pages to the system.
+///
+/// # Safety
+/// The range is mapped, and its contents are not needed any more.
+unsafe fn dont_need_locked(start: *mut c_void, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: the caller promises that the range is mapped and that its contents are not needed.
+    let done = unsafe { libc::madvise(start, bytes, libc::MADV_DONTNEED_LOCKED) } == 0;
+    if done { Ok(()) } else { Err(Errno::INVAL) }
+}
+
 /// Unmaps a range; does nothing if it is empty.
 ///
 /// # Safety
@@ -276,6 +345,38 @@ mod tests {
             assert_eq!((first.read(), second.read()), (1, 0));
             assert_eq!(range.give_back(4096, 8192), Err(Errno::INVAL));
             assert_eq!(range.give_back(0, 100), Err(Errno::INVAL));
+        }
+    }
+
+    #[test]
+    fn growing_range_is_mapped_as_far_as_it_grew() {
+        for region in [Region::Lower, Region::Middle, Region::Upper] {
+            let range = Reservation::growing(64 << 20, ALIGN, region).unwrap();
+            assert_eq!(range.start().as_ptr().addr() % ALIGN, 0);
+            assert_eq!(range.commit(0, 4096), Err(Errno::INVAL), "nothing is mapped yet");
+            range.grow(8192).unwrap();
+            range.grow(20_000).unwrap();
+            // SAFETY: the range grew to 20,480 bytes, and only this test uses it.
+            unsafe { range.start().add(20_479).write(1) };
+            assert_eq!(range.grow((64 << 20) + 1), Err(Errno::NOMEM));
+            let in_the_way = range.place(1 << 20);
+            gap::map(in_the_way, 4096, ProtFlags::READ).unwrap();
+            assert_eq!(range.grow(2 << 20), Err(Errno::EXIST), "another mapping is never replaced");
+            range.grow(1 << 20).unwrap();
+            // SAFETY: the page was just mapped and is not used.
+            unsafe { unmap(in_the_way.cast(), 4096) }.unwrap();
+        }
+    }
+
+    #[test]
+    fn read_only_part_is_writable_where_it_is_committed() {
+        let range = Reservation::growing(1 << 20, 1, Region::Lower).unwrap();
+        range.grow_read_only(16_384).unwrap();
+        range.commit(8192, 4096).unwrap();
+        // SAFETY: four pages are readable, the third is writable, and only this test uses them.
+        unsafe {
+            range.start().add(8192).write(7);
+            assert_eq!([0, 8192, 12_288].map(|at| range.start().add(at).read()), [0, 7, 0]);
         }
     }
 

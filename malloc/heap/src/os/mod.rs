@@ -3,6 +3,7 @@
 //! ```text
 //! cpus           upper bound of CPU numbers
 //! mmap           address ranges
+//! gap            addresses for ranges that are mapped as they grow
 //! lock           a spin lock that yields, and a mutex
 //! thread         a few words of thread-local state
 //! platform       the engine's platform: locks, and the CPU that a thread runs on
@@ -11,6 +12,7 @@
 //! ```
 
 pub mod cpus;
+mod gap;
 pub mod lock;
 pub mod mmap;
 pub mod platform;

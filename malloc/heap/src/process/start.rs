@@ -18,7 +18,7 @@ use super::parts::Malloc;
 use super::{AnyHeap, DefaultFastPath, GATE, hardened, helper, nested, outline, pressure, profile};
 use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION, seed};
 use crate::os::cpus::cpu_count;
-use crate::os::mmap::{Reservation, address_space_limit, data_limit, memory_bytes};
+use crate::os::mmap::{address_space_limit, data_limit, memory_bytes};
 use crate::os::platform::StandardError;
 use crate::os::rseq::Rseq;
 use crate::runs::Runs;
@@ -198,14 +198,13 @@ impl MallocCell {
 }
 
 impl Malloc {
-    /// Creates a malloc as large as the address space allows. Returns `None` if the limits of the process have no room
+    /// Creates a malloc whose ranges are as large as the address space allows. Returns `None` if the limits of the process have no room
     /// for the smallest one.
     #[cold]
     fn make() -> Option<Malloc> {
         let options = Options::from_environment();
-        let shares = Shares::of_limits(memory_bytes(), address_space_limit(), data_limit());
-        // This reservation exists until both ranges do, so that they leave this much for stacks, libraries and threads.
-        let _rest = Reservation::inaccessible(shares.rest, 1).ok()?;
+        let limit = [address_space_limit(), data_limit()].into_iter().flatten().min();
+        let shares = Shares::of_limit(memory_bytes(), limit);
         let heap = halves(shares.objects, LARGEST_BLOCK).find_map(|bytes| AnyHeap::make(bytes, &options))?;
         let runs = halves(shares.runs, RUNS_LEAST).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
         Some(Malloc { heap, runs, options })
@@ -233,34 +232,23 @@ fn report_failure() {
     }
 }
 
-/// Bytes of addresses to reserve.
+/// Most bytes of the two ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shares {
     objects: usize,
     runs: usize,
-    /// Bytes that the program needs besides the two ranges, if addresses are limited.
-    rest: usize,
 }
 
 impl Shares {
-    /// Returns the shares for a machine with `memory` bytes and the given limits. Objects may take twice the machine's
-    /// memory and runs eight times, because addresses cost nothing. If addresses are limited, at least a third of the
-    /// limit is left to the program; of this part, an eighth of the limit must still be free. If writable memory is
-    /// limited, neither range is larger than that limit.
-    fn of_limits(memory: usize, addresses: Option<usize>, data: Option<usize>) -> Shares {
-        let memory = memory.next_power_of_two();
-        let whole = match addresses {
-            None => {
-                let objects = memory.saturating_mul(2).clamp(SECTION, OBJECTS_MAX);
-                Shares { objects, runs: memory.saturating_mul(8).min(RUNS_MAX), rest: 0 }
-            }
-            Some(limit) => {
-                let objects = (limit / 8).next_power_of_two().max((limit / 3).min(SECTION)).min(OBJECTS_MAX);
-                Shares { objects, runs: (limit / 3).min(RUNS_MAX), rest: limit / 8 }
-            }
-        };
-        let data = data.unwrap_or(usize::MAX);
-        Shares { objects: whole.objects.min(data), runs: whole.runs.min(data), rest: whole.rest }
+    /// Returns the shares for a machine with `memory` bytes. Objects may take twice the machine's memory and runs eight
+    /// times, because addresses cost nothing. If the process has a limit, neither takes more than that; only used memory
+    /// counts against the limit, and the larger the range the larger its tables, which do.
+    fn of_limit(memory: usize, limit: Option<usize>) -> Shares {
+        let limit = limit.unwrap_or(usize::MAX);
+        Shares {
+            objects: memory.saturating_mul(2).clamp(SECTION, OBJECTS_MAX).min(limit),
+            runs: memory.saturating_mul(8).min(RUNS_MAX).min(limit),
+        }
     }
 }
 
@@ -315,15 +303,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn address_space_shares_leave_room_for_the_program() {
-        let unlimited = Shares::of_limits(15 << 30, None, None);
-        assert_eq!(unlimited, Shares { objects: 32 << 30, runs: 128 << 30, rest: 0 });
-        for limit in (1..20_000).step_by(7).map(|mib| mib << 20) {
-            let Shares { objects, runs, rest } = Shares::of_limits(15 << 30, Some(limit), None);
-            assert!(objects + runs + rest < limit / 8 * 7, "{limit}: {objects} and {runs}");
-            assert!(objects >= limit / 8 && runs >= limit / 4 && rest >= limit / 8, "{limit}: {objects} and {runs}");
-        }
-        let data = Shares::of_limits(15 << 30, None, Some(64 << 20));
-        assert_eq!(data, Shares { objects: 64 << 20, runs: 64 << 20, rest: 0 });
+    fn ranges_are_no_larger_than_a_limit() {
+        assert_eq!(Shares::of_limit(15 << 30, None), Shares { objects: 30 << 30, runs: 120 << 30 });
+        assert_eq!(Shares::of_limit(15 << 30, Some(64 << 20)), Shares { objects: 64 << 20, runs: 64 << 20 });
+        assert_eq!(Shares::of_limit(15 << 30, Some(64 << 30)), Shares { objects: 30 << 30, runs: 64 << 30 });
     }
 }

@@ -22,8 +22,8 @@
 //! run in a few steps. Objects up to 32 KiB are the engine's. Its range comes online in steps when a request finds no
 //! memory.
 //!
-//! The range of an address distinguishes runs from objects. Both ranges are reserved without access and become
-//! accessible as they are used. Systems that account for accessible memory therefore count the used memory.
+//! The range of an address distinguishes runs from objects. Both ranges are mapped as they are used, so the limits of a
+//! process and the accounting of the system count the used memory.
 
 mod bins;
 mod cache;
@@ -41,7 +41,7 @@ use freehold::base::CpuId;
 use rustix::io::Errno;
 
 use crate::os::lock::Mutex;
-use crate::os::mmap::Reservation;
+use crate::os::mmap::{Region, Reservation};
 use cache::RunCache;
 pub use guarded::{ProtectedRun, RunExtent};
 use space::Space;
@@ -98,13 +98,13 @@ pub enum RunError {
 }
 
 impl Runs {
-    /// Reserves a range of `bytes` bytes for runs, at most 16 TiB, rounded down to a multiple of 2 MiB.
+    /// Chooses a range of `bytes` bytes for runs, at most 16 TiB, rounded down to a multiple of 2 MiB.
     ///
     /// # Errors
     /// If the address space has no room for such a range.
     pub fn new(bytes: usize, cpus: u16) -> Result<Runs, Errno> {
         let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX) / HUGE * HUGE;
-        let range = Reservation::inaccessible(pages as usize * PAGE, HUGE as usize * PAGE)?;
+        let range = Reservation::growing(pages as usize * PAGE, HUGE as usize * PAGE, Region::Upper)?;
         let (table, cached, space) = (Table::new(pages)?, RunCache::new(cpus)?, Mutex::new(Space::new(pages)));
         Ok(Runs { table, cached, space, used: 0.into(), backed: 0.into(), guarded: 0.into(), range })
     }

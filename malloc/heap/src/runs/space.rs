@@ -14,8 +14,10 @@ use super::table::{Kind, NONE, Table};
 use super::{Claimed, HUGE, PAGE};
 use crate::os::mmap::Reservation;
 
-/// Pages by which the used part of the range grows: 32 MiB, to keep system calls few.
-const GROWTH: u32 = 32 << 8;
+/// Divisor of the used part of the range that gives the pages by which it grows, from 2 MiB to 32 MiB: few system calls,
+/// and little memory that a program with a limit cannot use otherwise.
+const GROWTH_SHARE: u32 = 16;
+const GROWTH_MAX: u32 = 32 << 8;
 
 /// Divisor of a request's pages: a backed run is extended for the request only if it has at least this share of them.
 const STRETCHED: u32 = 4;
@@ -203,9 +205,10 @@ impl Space {
             return Err(Errno::NOMEM);
         }
         // If little of the range or of the system's limit is left, only the missing pages are added.
-        let step = missing.checked_next_multiple_of(GROWTH).unwrap_or(left).min(left);
-        let step = match self.commit(table, range, step) {
-            Err(_) if step > missing => self.commit(table, range, missing).map(|()| missing)?,
+        let growth = (self.end / GROWTH_SHARE).next_multiple_of(HUGE).clamp(HUGE, GROWTH_MAX);
+        let step = missing.checked_next_multiple_of(growth).unwrap_or(left).min(left);
+        let step = match self.map(table, range, step) {
+            Err(_) if step > missing => self.map(table, range, missing).map(|()| missing)?,
             result => result.map(|()| step)?,
         };
         let first = self.end;
@@ -213,9 +216,10 @@ impl Space {
         Ok(self.join(table, first, step, Kind::Empty, 0))
     }
 
-    fn commit(&self, table: &Table, range: &Reservation, pages: u32) -> Result<(), Errno> {
-        range.commit(self.end as usize * PAGE, pages as usize * PAGE)?;
-        table.commit(self.end + pages)
+    /// Maps more pages of the range, and their entries before, which take far less memory.
+    fn map(&self, table: &Table, range: &Reservation, pages: u32) -> Result<(), Errno> {
+        table.grow(self.end + pages)?;
+        range.grow((self.end + pages) as usize * PAGE)
     }
 
     /// Frees a run, merges it with adjacent free runs of its kind, and returns the first page of the result.

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use rustix::io::Errno;
 
 use super::PAGE;
-use crate::os::mmap::Reservation;
+use crate::os::mmap::{Region, Reservation};
 
 /// Kind of a run, as recorded for its first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,32 +55,31 @@ struct Edge {
 #[derive(Debug)]
 pub(super) struct Table {
     edges: Reservation,
-    /// Pages that have accessible entries. The other pages have never been in a run.
+    /// Pages that have mapped entries. The other pages have never been in a run.
     used: AtomicU32,
 }
 
 impl Table {
-    /// Reserves a table for `pages` pages, none of which has an accessible entry yet.
+    /// Chooses addresses of a table for `pages` pages, none of which has a mapped entry yet.
     pub(super) fn new(pages: u32) -> Result<Table, Errno> {
-        let edges = Reservation::inaccessible(pages as usize * size_of::<Edge>(), PAGE)?;
+        let edges = Reservation::growing(pages as usize * size_of::<Edge>(), PAGE, Region::Middle)?;
         Ok(Table { edges, used: AtomicU32::new(0) })
     }
 
-    /// Returns the address of the entries, of [`EDGE`] bytes each, and the address of the number of accessible entries.
+    /// Returns the address of the entries, of [`EDGE`] bytes each, and the address of the number of mapped entries.
     pub(super) fn addresses(&self) -> [u64; 2] {
         [self.edges.start().as_ptr().addr() as u64, core::ptr::from_ref(&self.used).addr() as u64]
     }
 
-    /// Returns the number of pages that have accessible entries.
+    /// Returns the number of pages that have mapped entries.
     #[inline]
     pub(super) fn used(&self) -> u32 {
         self.used.load(Acquire)
     }
 
-    /// Makes the entries of all pages before page `pages` accessible.
-    pub(super) fn commit(&self, pages: u32) -> Result<(), Errno> {
-        let [from, to] = [self.used(), pages].map(|pages| (pages as usize * size_of::<Edge>()).next_multiple_of(PAGE));
-        self.edges.commit(from, to - from)?;
+    /// Maps the entries of all pages before page `pages`.
+    pub(super) fn grow(&self, pages: u32) -> Result<(), Errno> {
+        self.edges.grow(pages as usize * size_of::<Edge>())?;
         self.used.store(pages, Release);
         Ok(())
     }
@@ -88,7 +87,7 @@ impl Table {
     #[inline]
     fn edge(&self, page: u32) -> &Edge {
         assert!(page < self.used(), "the page is beyond the used part of the range");
-        // SAFETY: the entry is inside the reservation and accessible, as just asserted. Zeroed memory is a valid entry,
+        // SAFETY: the entry is inside the reservation and mapped, as just asserted. Zeroed memory is a valid entry,
         // and all words of an entry are atomic.
         unsafe { self.edges.start().cast::<Edge>().add(page as usize).as_ref() }
     }
