@@ -147,9 +147,7 @@ impl Reservation {
         match pages {
             HugePages::BySystem => Ok(()),
             // SAFETY: the range is this mapping, and the advice does not change the contents of its pages.
-            HugePages::Wanted => unsafe {
-                madvise(self.place(0), self.mapped.load(Acquire), Advice::LinuxHugepage)
-            },
+            HugePages::Wanted => unsafe { madvise(self.place(0), self.mapped.load(Acquire), Advice::LinuxHugepage) },
         }
     }
 

@@ -21,6 +21,13 @@ fn on_large_config(config: &Config<'_>, run: impl FnOnce(&Machine<'_, '_, '_>)) 
     with_locked_slab(Threads::default(), config, 1 << 14, 1, |slab| run(slab)).unwrap();
 }
 
+/// Returns a policy with slabs of several large objects.
+fn large_slabs() -> Policy {
+    let mut policy = Policy::FREEHOLD;
+    policy.numbers.slab_max_order = Some(6);
+    policy
+}
+
 /// Returns the start addresses of the objects' slabs, in the order of the objects and without adjacent duplicates.
 fn slabs_of(cache: &Cache, objects: &[NonNull<u8>]) -> Vec<u64> {
     let addresses = objects.iter().map(|object| ObjectAddress::new(object.addr().get() as u64));
@@ -31,7 +38,7 @@ fn slabs_of(cache: &Cache, objects: &[NonNull<u8>]) -> Vec<u64> {
 
 #[test]
 fn refill_of_several_slabs_uses_adjacent_slabs() {
-    on_large_machine(Policy::FREEHOLD, |slab| {
+    on_large_machine(large_slabs(), |slab| {
         let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
         let (info, free_before) = (cache.info(), slab.pages.check().unwrap());
         let objects = allocate(&cache, 2 * SHEAF);
@@ -51,7 +58,7 @@ fn refill_of_several_slabs_uses_adjacent_slabs() {
 
 #[test]
 fn next_refill_uses_the_remaining_new_slabs() {
-    on_large_machine(Policy::FREEHOLD, |slab| {
+    on_large_machine(large_slabs(), |slab| {
         let cache = slab.create(&CacheConfig::new("larger", 2 * LARGE)).unwrap();
         let info = cache.info();
         assert_eq!((info.layout.objects, info.sheaf), (4, SHEAF as u16));
@@ -67,7 +74,7 @@ fn next_refill_uses_the_remaining_new_slabs() {
 
 #[test]
 fn slabs_made_ahead_grow_with_their_number() {
-    on_large_machine(Policy::FREEHOLD, |slab| {
+    on_large_machine(large_slabs(), |slab| {
         let cache = slab.create(&CacheConfig::new("objects", 4096)).unwrap();
         let info = cache.info();
         let per_slab = usize::from(info.layout.objects);
@@ -101,7 +108,7 @@ fn break_up<P: Platform>(pages: &PageAllocator<'_, P>, node: NodeId, order: Orde
 
 #[test]
 fn fragmented_memory_makes_slabs_one_by_one() {
-    on_large_machine(Policy::FREEHOLD, |slab| {
+    on_large_machine(large_slabs(), |slab| {
         let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
         let order = cache.info().layout.order;
         let kept = break_up(slab.pages, NodeId(0), order);
@@ -155,7 +162,7 @@ impl Probe for &Failures {
 
 #[test]
 fn node_receives_no_more_slabs_than_its_limit() {
-    on_large_machine(Policy::FREEHOLD, |slab| {
+    on_large_machine(large_slabs(), |slab| {
         let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
         let (info, gfp) = (cache.info(), Gfp::KERNEL);
         let keeps = u64::from(info.limits.node_free);
@@ -171,7 +178,7 @@ fn node_receives_no_more_slabs_than_its_limit() {
 
 #[test]
 fn slabs_made_at_once_fit_the_largest_block() {
-    let mut policy = Policy::FREEHOLD;
+    let mut policy = large_slabs();
     policy.numbers.slab_cpu_free = Some(1 << 14);
     on_large_machine(policy, |slab| {
         let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
