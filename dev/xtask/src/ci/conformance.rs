@@ -56,7 +56,12 @@ const PROGRAMS: [Program; 5] = [
         has_plugin: true,
         runs: &[unlimited("stacks"), unlimited("cache"), unlimited("alone"), unlimited("alone-c11")],
     },
-    Program { source: "limits.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
+    Program {
+        source: "limits.c",
+        compiler: "gcc",
+        has_plugin: false,
+        runs: &[unlimited("all"), unlimited("fill"), unlimited("late"), unlimited("locked")],
+    },
     Program {
         source: "storms.c",
         compiler: "gcc",
