@@ -156,7 +156,7 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     hots: &'s [Published<Hot>; CACHES_MAX],
     /// Number of slabs of each cache.
     counts: &'s [AtomicU64],
-    /// Whether requests found no object at hand in each cache since the last [`reap`](Self::reap).
+    /// For each cache, whether a request found no object on its CPU since the last [`reap`](Self::reap).
     touched: &'s [AtomicBool],
     /// Slabs held by CPUs: a list of each cache for each CPU.
     cpus: &'s [Partial<P::Lock, CpuPartial>],

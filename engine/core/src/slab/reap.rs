@@ -19,7 +19,7 @@ use crate::base::NodeId;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Records that a request found no object at hand in a cache.
+    /// Records that a request found no object of a cache on its CPU.
     pub(super) fn touch(&self, cache: &Cache) {
         let touched = &self.touched[cache.id.index()];
         // Most calls find it set, and then write nothing to a line that CPUs share.

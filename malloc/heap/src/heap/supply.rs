@@ -104,15 +104,11 @@ impl Ranges {
     ) -> Result<Ranges, HeapError> {
         let Parts { pages, slab, returned, .. } = Parts::plan::<P, C>(engine, caches);
         let memory = Layout::from_size_align(engine.end.raw() as usize * PAGE_SIZE as usize, LARGEST_BLOCK);
-        let range = |layout: Layout, region| {
-            let bytes = layout.size();
-            Reservation::growing(bytes, layout.align(), region).map_err(|errno| HeapError::Reserve { bytes, errno })
-        };
         Ok(Ranges {
-            memory: range(memory.expect("16 TiB fit the address space"), Region::Lower)?,
-            pages: range(pages, Region::Middle)?,
-            slab: range(slab, Region::Middle)?,
-            returned: range(returned, Region::Middle)?,
+            memory: choose_range(memory.expect("16 TiB fit the address space"), Region::Lower)?,
+            pages: choose_range(pages, Region::Middle)?,
+            slab: choose_range(slab, Region::Middle)?,
+            returned: choose_range(returned, Region::Middle)?,
         })
     }
 
@@ -160,6 +156,12 @@ impl Ranges {
             })
         }
     }
+}
+
+/// Chooses addresses for a range of this size and alignment.
+fn choose_range(layout: Layout, region: Region) -> Result<Reservation, HeapError> {
+    let bytes = layout.size();
+    Reservation::growing(bytes, layout.align(), region).map_err(|errno| HeapError::Reserve { bytes, errno })
 }
 
 /// Maps a range up to an offset.

@@ -1,6 +1,6 @@
 //! Addresses for ranges that are mapped as they grow.
 //!
-//! A range that is reserved in one piece counts against the limits of the process, whatever it uses: `ulimit -v`, and
+//! A range that is reserved in one piece counts against the limits of the process as a whole: `ulimit -v`, and
 //! `ulimit -l` when the program locks its memory. So nothing is mapped ahead. A range gets random addresses in a part of
 //! the address space that the kernel does not use for mappings whose addresses it chooses itself, and each extension
 //! fails if another mapping is there.

@@ -227,7 +227,7 @@ impl Returns {
         self.give_back_pieces(malloc, kept, now);
     }
 
-    /// Returns at least `bytes` bytes to the system, as far as there are so many: first runs that were freed no later
+    /// Returns at least `bytes` bytes to the system, or all free bytes if there are fewer: first runs that were freed no later
     /// than `until`, then blocks of the heap.
     fn step(&self, malloc: &Malloc, bytes: usize, until: u32) {
         let given = malloc.runs.give_back(bytes, until);
