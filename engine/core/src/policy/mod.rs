@@ -273,7 +273,7 @@ impl Policy {
             slab_min_objects: Some(256),
             slab_cpu_free: Some(1024),
             slab_sheaf: Some(1024),
-            slab_pinned: Some(4096),
+            slab_pinned: Some(1024),
             ..Policy::LINUX_6_12.numbers
         },
         ..Policy::LINUX_6_12

@@ -247,7 +247,7 @@ unsafe fn fill(start: NonNull<u8>, byte: u8, count: usize) {
 /// Returns the byte of which padding consists: one of 127 values. It is never ASCII and never `0xff`, because most
 /// overruns write text, the zero at the end of a string, a small number or -1.
 fn pad(tag: u64) -> u8 {
-    0x80 + ((tag >> 56) * 127 >> 8) as u8
+    0x80 + (((tag >> 56) * 127) >> 8) as u8
 }
 
 fn held_sites(allocated: u64, freed: u64) -> u64 {
