@@ -25,6 +25,7 @@ fn on_large_config(config: &Config<'_>, run: impl FnOnce(&Machine<'_, '_, '_>)) 
 fn large_slabs() -> Policy {
     let mut policy = Policy::FREEHOLD;
     policy.numbers.slab_max_order = Some(6);
+    policy.numbers.slab_pinned = Some(4096);
     policy
 }
 
