@@ -121,7 +121,10 @@ fn pieces_of_partly_used_blocks_are_returned_and_used_again() {
     assert!(after.returned == whole + pieces && after.free < 1 << 20, "{after:?}");
     let again: Vec<_> = (0..15_000).map(|_| allocate()).collect();
     let last = heap.usage();
-    assert!(last.online == after.online && last.returned <= 2 << 20, "returned memory is used first: {last:?}");
+    assert!(
+        last.online == after.online && 4 * last.returned < after.returned,
+        "returned memory is used first: {last:?}"
+    );
     for object in kept.into_iter().map(|(_, object)| object).chain(again) {
         // SAFETY: each object was allocated above and is freed once.
         unsafe { heap.free(object) }.expect("the pointer must be an object in use");
