@@ -274,6 +274,12 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         given
     }
 
+    /// Unmaps the blocks of 2 MiB that were returned to the system. They are mapped again when they are needed. Costs a
+    /// system call for each, with the lock of the supply.
+    pub fn unmap_returned(&self) {
+        self.supply.lock().unmap_returned(&self.ranges);
+    }
+
     /// Returns what the heap's memory is used for. The numbers are read one after the other and need not be consistent
     /// with each other. Takes no lock.
     pub fn usage(&self) -> HeapUsage {

@@ -2,7 +2,7 @@
 //!
 //! Most blocks are whole blocks of 2 MiB. A block that is partly in use has smaller pieces returned as well, down to
 //! [`LEAST`] and only after they have been free for long. An entry is a frame number, whose lowest bits are zero because
-//! of the alignment, and hold the order.
+//! of the alignment, and hold the order. Where the limit of the address space is reached, whole blocks are unmapped as well.
 
 use freehold::base::{Order, Pfn};
 
@@ -12,14 +12,18 @@ use super::PAGE_SIZE;
 pub(super) const HUGE: Order = Order::new(9);
 /// Order of the smallest block that is returned: 32 KiB, which is the size of the largest usual slab.
 pub(super) const LEAST: Order = Order::new(3);
-/// Bits of an entry that hold the order, as a difference from [`LEAST`].
+/// Bits of an entry that hold the order, as a difference from [`LEAST`], or [`UNMAPPED`].
 const ORDER_BITS: u32 = (1 << LEAST.get()) - 1;
+/// Number in place of the order: the block is a whole one, and its addresses are not mapped.
+const UNMAPPED: u32 = ORDER_BITS;
 
 /// Block of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageBlock {
     pub first: Pfn,
     pub order: Order,
+    /// Whether the addresses of the block are mapped.
+    pub is_mapped: bool,
 }
 
 impl PageBlock {
@@ -37,12 +41,16 @@ pub(super) struct Entry(u32);
 impl Entry {
     fn new(block: PageBlock) -> Entry {
         debug_assert!(block.first.is_aligned(LEAST) && (LEAST..=HUGE).contains(&block.order));
-        Entry(block.first.raw() | u32::from(block.order.get() - LEAST.get()))
+        let order = if block.is_mapped { u32::from(block.order.get() - LEAST.get()) } else { UNMAPPED };
+        Entry(block.first.raw() | order)
     }
 
     fn block(self) -> PageBlock {
-        let order = Order::new((self.0 & ORDER_BITS) as u8 + LEAST.get());
-        PageBlock { first: Pfn::new(self.0 & !ORDER_BITS), order }
+        let first = Pfn::new(self.0 & !ORDER_BITS);
+        match self.0 & ORDER_BITS {
+            UNMAPPED => PageBlock { first, order: HUGE, is_mapped: false },
+            order => PageBlock { first, order: Order::new(order as u8 + LEAST.get()), is_mapped: true },
+        }
     }
 }
 
@@ -76,6 +84,16 @@ impl ReturnedBlocks {
         self.bytes += block.bytes();
     }
 
+    /// Passes each whole block that is mapped to `unmap`, which returns whether it unmapped the block.
+    pub(super) fn unmap_whole(&mut self, mut unmap: impl FnMut(PageBlock) -> bool) {
+        for entry in &mut self.entries[..self.count] {
+            let block = entry.block();
+            if block.order == HUGE && block.is_mapped && unmap(block) {
+                *entry = Entry::new(PageBlock { is_mapped: false, ..block });
+            }
+        }
+    }
+
     /// Takes the block that was pushed last, or returns `None` if there is none.
     pub(super) fn pop(&mut self) -> Option<PageBlock> {
         self.count = self.count.checked_sub(1)?;
@@ -96,10 +114,12 @@ mod tests {
         let entries = std::vec![Entry(0); 4].leak();
         let mut returned = ReturnedBlocks::new(entries);
         let blocks = [(512, HUGE), (8, LEAST), (1024, Order::new(8))];
-        let blocks = blocks.map(|(pfn, order)| PageBlock { first: Pfn::new(pfn), order });
+        let blocks = blocks.map(|(pfn, order)| PageBlock { first: Pfn::new(pfn), order, is_mapped: true });
         blocks.into_iter().for_each(|block| returned.push(block));
         assert_eq!(returned.bytes(), (2 << 20) + (32 << 10) + (1 << 20));
-        assert_eq!(core::array::from_fn(|_| returned.pop()), [Some(blocks[2]), Some(blocks[1]), Some(blocks[0]), None]);
+        returned.unmap_whole(|block| block.first == Pfn::new(512));
+        let unmapped = PageBlock { is_mapped: false, ..blocks[0] };
+        assert_eq!(core::array::from_fn(|_| returned.pop()), [Some(blocks[2]), Some(blocks[1]), Some(unmapped), None]);
         assert_eq!(returned.bytes(), 0);
     }
 }

@@ -218,6 +218,10 @@ impl Supply {
         while taken < HUGE.pages()
             && let Some(block) = self.returned.pop()
         {
+            if let Err(error) = self.map_again(ranges, block) {
+                self.returned.push(block);
+                return if taken > 0 { Ok(()) } else { Err(error) };
+            }
             let freed = pages.free_pages(block.first, block.order);
             debug_assert!(freed.is_ok(), "the free of a returned block failed");
             taken += block.order.pages();
@@ -228,6 +232,25 @@ impl Supply {
     /// Records a block as returned.
     pub(super) fn put(&mut self, block: PageBlock) {
         self.returned.push(block);
+    }
+
+    /// Unmaps the returned blocks of 2 MiB, so that their addresses do not count against the process's limit.
+    pub(super) fn unmap_returned(&mut self, ranges: &Ranges) {
+        self.returned.unmap_whole(|block| {
+            // SAFETY: the block has no contents, and no other code has its address until it is mapped again.
+            unsafe { ranges.memory.unmap_hole(offset_of(block), block.bytes()) }.is_ok()
+        });
+    }
+
+    /// Maps a returned block if it was unmapped.
+    fn map_again(&self, ranges: &Ranges, block: PageBlock) -> Result<(), HeapError> {
+        if block.is_mapped {
+            return Ok(());
+        }
+        let bytes = block.bytes();
+        ranges.memory.map_hole(offset_of(block), bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
+        let _advised = ranges.memory.advise(self.huge_pages);
+        Ok(())
     }
 
     fn bring_online<P: Platform>(
@@ -290,7 +313,7 @@ impl Supply {
 pub(super) fn take_block<P: Platform>(pages: &PageAllocator<'static, P>, order: Order) -> Option<PageBlock> {
     let types = [Gfp::KERNEL, Gfp::KERNEL.union(Gfp::RECLAIMABLE), Gfp::KERNEL.union(Gfp::MOVABLE)];
     let first = types.into_iter().find_map(|gfp| pages.isolate_free_page_near(Pfn::new(0), order, gfp))?;
-    Some(PageBlock { first, order })
+    Some(PageBlock { first, order, is_mapped: true })
 }
 
 /// Returns the memory of a block that was taken from the engine to the system.
@@ -302,12 +325,16 @@ pub(super) fn empty<P: Platform>(
     memory: &Reservation,
     block: PageBlock,
 ) -> Result<(), Errno> {
-    let offset = block.first.raw() as usize * PAGE_SIZE as usize;
     // SAFETY: the block is allocated to this function's caller, and no other code has its address.
-    let emptied = unsafe { memory.give_back(offset, block.bytes()) };
+    let emptied = unsafe { memory.give_back(offset_of(block), block.bytes()) };
     if emptied.is_err() {
         let freed = pages.free_pages(block.first, block.order);
         debug_assert!(freed.is_ok(), "the free of an allocated block failed");
     }
     emptied
+}
+
+/// Returns the offset of a block in the range of the heap's memory.
+fn offset_of(block: PageBlock) -> usize {
+    block.first.raw() as usize * PAGE_SIZE as usize
 }

@@ -100,6 +100,46 @@ impl Reservation {
         self.extend(end, ProtFlags::READ)
     }
 
+    /// Unmaps the range from `end` on, rounded up to a whole page. It can grow again. One caller at a time may call this.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    ///
+    /// # Safety
+    /// The contents of the unmapped pages are not needed any more, and an access to them does not happen.
+    pub unsafe fn shrink(&self, end: usize) -> Result<(), Errno> {
+        let (end, mapped) = (end.next_multiple_of(page_size()), self.mapped.load(Relaxed));
+        if end < mapped {
+            // SAFETY: the pages are the end of this mapping, and the caller promises that they are not used any more.
+            unsafe { unmap(self.place(end).cast(), mapped - end)? };
+            self.mapped.store(end, Release);
+        }
+        Ok(())
+    }
+
+    /// Unmaps whole pages inside the range, so that they do not count against the limit of the address space.
+    ///
+    /// # Errors
+    /// If the pages are not a part of this reservation, or if the system refuses.
+    ///
+    /// # Safety
+    /// The contents of the pages are not needed any more, and an access to them does not happen before they are [mapped
+    /// again](Self::map_hole).
+    pub unsafe fn unmap_hole(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        self.expect_part(offset, bytes)?;
+        // SAFETY: the part is inside this mapping, and the caller promises that it is not used any more.
+        unsafe { unmap(self.place(offset).cast(), bytes) }
+    }
+
+    /// Maps pages that were [unmapped](Self::unmap_hole). They read as zeros.
+    ///
+    /// # Errors
+    /// As for [`grow`](Self::grow).
+    pub fn map_hole(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        self.expect_part(offset, bytes)?;
+        gap::map(self.place(offset), bytes, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
     fn extend(&self, end: usize, protection: ProtFlags) -> Result<(), Errno> {
         let from = self.mapped.load(Relaxed);
         let to = end.checked_next_multiple_of(page_size()).filter(|&to| to <= self.bytes).ok_or(Errno::NOMEM)?;

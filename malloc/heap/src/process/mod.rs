@@ -327,7 +327,7 @@ fn allocate_object(size: usize, align: usize) -> Option<Block> {
     let object = with_heap!(&malloc.heap, heap => heap.malloc(size).ok());
     let object = object.or_else(|| {
         // Free runs may hold memory that the heap could use.
-        malloc.give_all_back();
+        malloc.unmap_free();
         with_heap!(&malloc.heap, heap => heap.malloc(size).ok())
     });
     RETURNS.after_growth(malloc);
@@ -345,7 +345,7 @@ fn allocate_run(pages: u32, align: u32) -> Option<Block> {
     let Some(_entered) = enter() else { return allocate_nested(pages as usize * PAGE, align as usize * PAGE) };
     let malloc = MALLOC.or_start()?;
     let run = malloc.runs.alloc(pages, align).or_else(|_| {
-        malloc.give_all_back();
+        malloc.unmap_free();
         malloc.runs.alloc(pages, align)
     });
     RETURNS.after_growth(malloc);

@@ -272,6 +272,15 @@ impl Malloc {
         }
     }
 
+    /// Returns all free memory to the system and unmaps most of it, for a request that would fail otherwise: the limit of
+    /// the address space may be reached.
+    #[cold]
+    pub(super) fn unmap_free(&self) {
+        self.give_all_back();
+        self.runs.unmap_end();
+        with_heap!(&self.heap, heap => heap.unmap_returned());
+    }
+
     /// Returns all free memory to the system, including that of objects in CPUs' caches if the process can fence CPUs.
     pub(super) fn give_all_back(&self) {
         let now = now();

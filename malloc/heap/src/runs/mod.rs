@@ -114,6 +114,11 @@ impl Runs {
         &self.range
     }
 
+    /// Unmaps free pages at the end of the used part of the range that have no memory. Takes the lock.
+    pub fn unmap_end(&self) {
+        self.locked(|space| space.unmap_end(&self.table, &self.range));
+    }
+
     /// Returns two addresses for readers outside of the process: that of the table of edges, and that of the number of
     /// pages that have an entry in it. [`decode_edge`] decodes an entry.
     pub fn table(&self) -> [u64; 2] {

@@ -192,6 +192,18 @@ impl Space {
         self.join(table, first, pages, if is_empty { Kind::Empty } else { Kind::Backed }, since);
     }
 
+    /// Unmaps the free run at the end of the used part of the range, if it has no memory.
+    pub(super) fn unmap_end(&mut self, table: &Table, range: &Reservation) {
+        let Some(run) = (self.end > 0).then(|| table.before(self.end)) else { return };
+        let (kind, pages) = table.run_at(run);
+        // SAFETY: the run is free, so its pages are not accessed before the range grows again.
+        if kind == Kind::Empty && unsafe { range.shrink(run as usize * PAGE) }.is_ok() {
+            self.unlist(table, run, kind, pages);
+            table.forget(run);
+            self.end = run;
+        }
+    }
+
     /// Extends the used part of the range, and returns an empty run of at least `pages` pages at its end.
     ///
     /// # Errors

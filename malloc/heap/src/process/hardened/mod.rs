@@ -97,6 +97,7 @@ fn allocate_run(malloc: &'static Malloc, pages: u32, align: u32) -> Option<Block
     let Some(_within) = enter() else { return super::allocate_nested(pages as usize * PAGE, align as usize * PAGE) };
     let run = malloc.runs.alloc_guarded(pages, align).or_else(|_| {
         release_runs(malloc, 0);
+        malloc.unmap_free();
         malloc.runs.alloc_guarded(pages, align)
     });
     RETURNS.after_growth(malloc);
