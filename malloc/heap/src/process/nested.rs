@@ -12,7 +12,7 @@ use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
 /// Bytes of the piece. Its pages take memory only when they are used.
-pub(super) const BYTES: usize = 512 << 10;
+pub(super) const BYTES: usize = 4 << 20;
 /// Bytes before each block, which hold the block's size.
 const HEADER: usize = 16;
 
