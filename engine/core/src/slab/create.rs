@@ -164,6 +164,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Gives back all unused memory of a cache, except for slabs and sheaves of CPUs that are out of reach
     /// ([`CpuLocal::is_out_of_reach`]) and checked slabs with damaged objects. For the cost see [`KmemCache::shrink`].
     pub(super) fn shrink_cache(&self, cache: &Cache) {
+        self.flush_cache(cache);
+        self.node_ids().for_each(|node| self.shrink_node(node, cache));
+    }
+
+    /// Takes all objects and slabs of a cache from CPUs and barns, and gives them to the nodes.
+    pub(super) fn flush_cache(&self, cache: &Cache) {
         for cpu in self.pages.cpu_ids() {
             self.flush_cpu_slab(cpu, cache);
         }
@@ -172,7 +178,6 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if self.path(cache) == Path::Sheaves {
             self.node_ids().for_each(|node| self.barn_shrink(node, cache));
         }
-        self.node_ids().for_each(|node| self.shrink_node(node, cache));
     }
 
     /// Gives back the unused memory of all caches, each as [`KmemCache::shrink`] does. This is the function that a

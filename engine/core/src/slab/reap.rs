@@ -15,7 +15,6 @@ use super::SlabAllocator;
 use super::cache::{Cache, Path};
 use super::cpu::CpuLocal;
 use super::partial::is_counted_free;
-use crate::base::NodeId;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
@@ -43,27 +42,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     fn reap_cache(&self, cache: &Cache) {
-        for cpu in self.pages.cpu_ids() {
-            self.flush_cpu_slab(cpu, cache);
+        self.flush_cache(cache);
+        for node in self.node_ids() {
+            let list = self.node_partial(node, cache.id).lock();
+            let counted = list.wholly_free();
+            self.discard_listed(cache, list, counted, |pfn| is_counted_free(self.map.slab(pfn)));
         }
-        self.node_ids().for_each(|node| self.barn_shrink(node, cache));
-        self.node_ids().for_each(|node| self.discard_counted(node, cache));
-    }
-
-    /// Gives back the slabs that a node counts as wholly free. Costs a look at each slab on the node's list up to the
-    /// last one of these, under the list's lock.
-    fn discard_counted(&self, node: NodeId, cache: &Cache) {
-        let mut disowned = self.disowned_slabs(cache);
-        let mut list = self.node_partial(node, cache.id).lock();
-        let mut next = list.first();
-        while let Some(pfn) = next.filter(|_| list.wholly_free() > 0) {
-            next = list.after(self.map, pfn);
-            if is_counted_free(self.map.slab(pfn)) {
-                list.remove(self.map, pfn);
-                disowned.disown(pfn);
-            }
-        }
-        drop(list);
-        disowned.discard_all();
     }
 }

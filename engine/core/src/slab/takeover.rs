@@ -20,7 +20,7 @@ use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, FenceOutcome, Slot};
 use super::freelist::Chain;
 use super::id::CacheId;
-use super::partial::{CpuPartial, List, is_counted_waiting};
+use super::partial::{CpuPartial, List, NodePartial, is_counted_waiting};
 use super::slab::{Owner, Queue, Slab};
 use super::word::{EMPTY, is_mark};
 use crate::base::fault::{Fault, is_planted};
@@ -289,15 +289,28 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Gives back every wholly free slab of a node. Costs a look at each slab on the node's list, under the list's
     /// lock.
     pub(super) fn shrink_node(&self, node: NodeId, cache: &Cache) {
-        let mut disowned = self.disowned_slabs(cache);
         let mut list = self.node_partial(node, cache.id).lock();
         self.flush_node_stack(node, cache.id, &mut list);
+        self.discard_listed(cache, list, u32::MAX, |pfn| self.is_wholly_free(cache, pfn));
+    }
+
+    /// Gives back up to `most` slabs of a node's list that `is_free` finds to be wholly free. Looks at the slabs of the
+    /// list up to the last of these.
+    pub(super) fn discard_listed(
+        &self,
+        cache: &Cache,
+        mut list: Guard<'_, P::Lock, List<NodePartial>>,
+        most: u32,
+        is_free: impl Fn(Pfn) -> bool,
+    ) {
+        let (mut disowned, mut left) = (self.disowned_slabs(cache), most);
         let mut next = list.first();
-        while let Some(pfn) = next {
+        while let Some(pfn) = next.filter(|_| left > 0) {
             next = list.after(self.map, pfn);
-            if self.is_wholly_free(cache, pfn) {
+            if is_free(pfn) {
                 list.remove(self.map, pfn);
                 disowned.disown(pfn);
+                left -= 1;
             }
         }
         drop(list);

@@ -50,19 +50,23 @@ impl Reservation {
     /// # Panics
     /// If `align` is not a power of two.
     pub fn new(bytes: usize, align: usize) -> Result<Reservation, Errno> {
-        Reservation::map(bytes, align, MapFlags::NORESERVE, ProtFlags::READ | ProtFlags::WRITE)
-    }
-
-    /// Reserves addresses without access. A part can be accessed after it is [committed](Self::commit); until then no
-    /// system counts it as memory, whichever way the system accounts for memory.
-    ///
-    /// # Errors
-    /// As for [`new`](Self::new).
-    ///
-    /// # Panics
-    /// If `align` is not a power of two.
-    pub fn inaccessible(bytes: usize, align: usize) -> Result<Reservation, Errno> {
-        Reservation::map(bytes, align, MapFlags::NORESERVE, ProtFlags::empty())
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        assert!(align.is_power_of_two(), "the alignment is not a power of two");
+        let page_align = align.max(page_size());
+        let size = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
+        let wide = size.checked_add(page_align).ok_or(Errno::NOMEM)?;
+        // SAFETY: this creates a new mapping at an address that the kernel chooses, so no existing mapping is affected.
+        let mapped = unsafe { mmap_anonymous(null_mut(), wide, access, flags)? }.cast::<u8>();
+        let before = mapped.align_offset(page_align);
+        // SAFETY: the mapping has `page_align` bytes more than the `size` that is kept, and the parts before and after
+        // it were just mapped and are not in use.
+        let start = unsafe {
+            let start = mapped.add(before);
+            unmap(mapped, before)?;
+            unmap(start.add(size), page_align - before)?;
+            start
+        };
+        Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes: size, mapped: size.into() })
     }
 
     /// Chooses addresses for `bytes` bytes without mapping them. The range can be used as far as it [grew](Self::grow).
@@ -150,28 +154,14 @@ impl Reservation {
         Ok(())
     }
 
-    fn map(bytes: usize, align: usize, reserve: MapFlags, protection: ProtFlags) -> Result<Reservation, Errno> {
-        assert!(align.is_power_of_two(), "the alignment is not a power of two");
-        let page_align = align.max(page_size());
-        let size = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
-        let wide = size.checked_add(page_align).ok_or(Errno::NOMEM)?;
-        // SAFETY: this creates a new mapping at an address that the kernel chooses, so no existing mapping is affected.
-        let mapped = unsafe { mmap_anonymous(null_mut(), wide, protection, MapFlags::PRIVATE | reserve)? }.cast::<u8>();
-        let before = mapped.align_offset(page_align);
-        // SAFETY: the mapping has `page_align` bytes more than the `size` that is kept, and the parts before and after
-        // it were just mapped and are not in use.
-        let start = unsafe {
-            let start = mapped.add(before);
-            unmap(mapped, before)?;
-            unmap(start.add(size), page_align - before)?;
-            start
-        };
-        Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes: size, mapped: size.into() })
-    }
-
     /// Returns the address of the range's first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// Returns the number of bytes from the start that are mapped.
+    pub fn mapped(&self) -> usize {
+        self.mapped.load(Acquire)
     }
 
     /// Returns the length of the range in bytes, a multiple of the page size.
@@ -187,7 +177,7 @@ impl Reservation {
         match pages {
             HugePages::BySystem => Ok(()),
             // SAFETY: the range is this mapping, and the advice does not change the contents of its pages.
-            HugePages::Wanted => unsafe { madvise(self.place(0), self.mapped.load(Acquire), Advice::LinuxHugepage) },
+            HugePages::Wanted => unsafe { madvise(self.place(0), self.mapped(), Advice::LinuxHugepage) },
         }
     }
 
@@ -234,7 +224,7 @@ impl Reservation {
     }
 
     fn expect_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.mapped.load(Acquire));
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.mapped());
         if inside && bytes.is_multiple_of(page_size()) { Ok(()) } else { Err(Errno::INVAL) }
     }
 
@@ -275,7 +265,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         // SAFETY: the mapping belongs to this value, and callers of `as_bytes` promised that their borrows have ended.
-        let _unmapped = unsafe { unmap(self.start.as_ptr(), self.mapped.load(Acquire)) };
+        let _unmapped = unsafe { unmap(self.start.as_ptr(), self.mapped()) };
     }
 }
 

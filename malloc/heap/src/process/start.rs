@@ -241,8 +241,8 @@ struct Shares {
 
 impl Shares {
     /// Returns the shares for a machine with `memory` bytes. Objects may take twice the machine's memory and runs eight
-    /// times, because addresses cost nothing. If the process has a limit, neither takes more than that; only used memory
-    /// counts against the limit, and the larger the range the larger its tables, which do.
+    /// times, because addresses cost nothing. If the process has a limit, neither is larger than that, since it could not
+    /// be used.
     fn of_limit(memory: usize, limit: Option<usize>) -> Shares {
         let limit = limit.unwrap_or(usize::MAX);
         Shares {

@@ -5,14 +5,14 @@
 //! address ranges, which become accessible as needed. No memory is allocated, except from the kernel.
 
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use rustix::io::Errno;
 
 use super::stack::Stack;
 use crate::os::lock::Mutex;
-use crate::os::mmap::Reservation;
+use crate::os::mmap::{Region, Reservation};
 use crate::runs::PAGE;
 
 /// Bytes by which the accessible part of a range grows.
@@ -40,8 +40,6 @@ pub(super) struct Samples {
     places: Mutex<Places>,
     /// A word for each page of the runs.
     pages: Reservation,
-    /// Accessible bytes of `pages`.
-    pages_end: AtomicUsize,
     /// Address of the first page of the runs.
     base: usize,
     /// Number of samples for which there was no entry.
@@ -52,8 +50,6 @@ pub(super) struct Samples {
 #[derive(Debug)]
 struct Places {
     range: Reservation,
-    /// Accessible bytes of `range`.
-    end: usize,
     /// Number of entries that were ever used.
     used: u32,
     /// Number of the first free entry, or 0.
@@ -74,11 +70,11 @@ impl Samples {
     /// # Errors
     /// If the address space has no room.
     pub(super) fn new(runs: &Reservation, count: usize) -> Result<Samples, Errno> {
-        let range = Reservation::inaccessible((count * size_of::<Sample>()).next_multiple_of(STEP), STEP)?;
-        let pages = Reservation::inaccessible((runs.bytes() / PAGE * WORD).next_multiple_of(STEP), STEP)?;
-        let places = Places { range, end: 0, used: 0, free: 0, total: Total::default() };
+        let range = Reservation::growing(count * size_of::<Sample>(), STEP, Region::Middle)?;
+        let pages = Reservation::growing(runs.bytes() / PAGE * WORD, STEP, Region::Middle)?;
+        let places = Places { range, used: 0, free: 0, total: Total::default() };
         let base = runs.start().as_ptr().addr();
-        Ok(Samples { places: Mutex::new(places), pages, pages_end: 0.into(), base, lost: 0.into() })
+        Ok(Samples { places: Mutex::new(places), pages, base, lost: 0.into() })
     }
 
     /// Adds a block, which is a run of pages. If no entry is left, the block is not a sample, and is counted as lost.
@@ -151,26 +147,18 @@ impl Samples {
         (block.as_ptr().addr() - self.base) / PAGE * WORD
     }
 
-    /// Returns the word of a block's first page, if that word is accessible.
+    /// Returns the word of a block's first page, if that word is mapped.
     #[inline]
     fn word(&self, block: NonNull<u8>) -> Option<&AtomicU32> {
         let offset = self.offset(block);
-        // SAFETY: the offset is below the accessible bytes and a multiple of the word size, and the range holds only
+        // SAFETY: the offset is below the mapped bytes and a multiple of the word size, and the range holds only
         // such words.
-        (offset < self.pages_end.load(Acquire)).then(|| unsafe { self.pages.start().add(offset).cast().as_ref() })
+        (offset < self.pages.mapped()).then(|| unsafe { self.pages.start().add(offset).cast().as_ref() })
     }
 
-    /// Makes the words up to an offset accessible; returns whether that succeeded. Called under the lock.
+    /// Maps the words up to an offset; returns whether that succeeded. Called under the lock.
     fn cover(&self, offset: usize) -> bool {
-        let (end, wanted) = (self.pages_end.load(Relaxed), (offset + 1).next_multiple_of(STEP));
-        if wanted <= end {
-            return true;
-        }
-        let is_covered = self.pages.commit(end, wanted - end).is_ok();
-        if is_covered {
-            self.pages_end.store(wanted, Release);
-        }
-        is_covered
+        self.pages.grow((offset + 1).next_multiple_of(STEP)).is_ok()
     }
 }
 
@@ -181,11 +169,7 @@ impl Places {
             self.free = self.sample_mut(place).next;
             return Ok(place);
         }
-        let end = (self.used as usize + 1) * size_of::<Sample>();
-        if end > self.end {
-            self.range.commit(self.end, STEP)?;
-            self.end += STEP;
-        }
+        self.range.grow(((self.used as usize + 1) * size_of::<Sample>()).next_multiple_of(STEP))?;
         self.used += 1;
         Ok(self.used)
     }
@@ -200,7 +184,7 @@ impl Places {
     fn sample_mut(&mut self, place: u32) -> &mut Sample {
         assert!((1..=self.used).contains(&place), "the place is not in use");
         let index = place as usize - 1;
-        // SAFETY: entries up to `used` are accessible and aligned, zeroed memory is a valid sample, and `&mut self` is
+        // SAFETY: entries up to `used` are mapped and aligned, zeroed memory is a valid sample, and `&mut self` is
         // exclusive.
         unsafe { self.range.start().cast::<Sample>().add(index).as_mut() }
     }
@@ -225,7 +209,7 @@ mod tests {
 
     #[test]
     fn samples_are_kept_until_removed() {
-        let runs = Reservation::inaccessible(1 << 30, PAGE).unwrap();
+        let runs = Reservation::growing(1 << 30, PAGE, Region::Upper).unwrap();
         let samples = Samples::new(&runs, 1000).unwrap();
         for page in 0..900 {
             samples.put(block(&runs, page * 7), page + 1, Stack::EMPTY);
@@ -244,7 +228,7 @@ mod tests {
 
     #[test]
     fn samples_beyond_the_capacity_are_counted_as_lost() {
-        let runs = Reservation::inaccessible(1 << 30, PAGE).unwrap();
+        let runs = Reservation::growing(1 << 30, PAGE, Region::Upper).unwrap();
         let samples = Samples::new(&runs, 1).unwrap();
         let room = STEP / size_of::<Sample>();
         for page in 0..room + 3 {
