@@ -44,28 +44,31 @@ pub unsafe extern "C" fn free(object: *mut u8) {
     unsafe { process::free(object) }
 }
 
-forward_site! {
-    /// C: `calloc`. Memory that is known to be zero is not written.
-    // SAFETY: the function implements the C library's function of this name.
-    #[unsafe(no_mangle)]
-    pub fn calloc(count: usize, size: usize) -> *mut u8, "rdx", "x2", calloc_for
+/// C: `calloc`. Pages that are known to be zero are not written.
+// SAFETY: the function implements the C library's function of this name.
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: usize, size: usize) -> *mut u8 {
+    process::calloc(count, size)
 }
 
-extern "C" fn calloc_for(count: usize, size: usize, site: Site) -> *mut u8 {
-    let Some(bytes) = count.checked_mul(size) else { return no_memory() };
-    let Some(block) = process::allocate(bytes, natural_align(bytes), site) else { return no_memory() };
-    if !block.is_zero {
-        // SAFETY: the block was just allocated with at least `bytes` bytes, and only this function knows it.
-        unsafe { block.start.write_bytes(0, bytes) };
+/// C: `realloc`.
+///
+/// # Safety
+/// `object` is null or was returned by a function of this file. It is not used any more, unless the function returns
+/// null for a `size` above 0.
+// SAFETY: the function implements the C library's function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(object: *mut u8, size: usize) -> *mut u8 {
+    if process::object_fits(object, size) {
+        return object;
     }
-    block.start.as_ptr()
+    // SAFETY: the caller promises about the object what `realloc_for` demands.
+    unsafe { realloc_elsewhere(object, size) }
 }
 
 forward_site! {
-    /// C: `realloc`.
-    // SAFETY: the function implements the C library's function of this name.
-    #[unsafe(no_mangle)]
-    pub fn realloc(object: *mut u8, size: usize) -> *mut u8, "rdx", "x2", realloc_for
+    /// Resizes an object that does not keep its place without further checks.
+    fn realloc_elsewhere(object: *mut u8, size: usize) -> *mut u8, "rdx", "x2", realloc_for
 }
 
 /// Resizes an object for a call site.
@@ -178,20 +181,15 @@ extern "C" fn pvalloc_for(size: usize, site: Site) -> *mut u8 {
     size.max(1).checked_next_multiple_of(page_size()).map_or_else(no_memory, |size| allocate(size, page_size(), site))
 }
 
-forward_site! {
-    /// glibc: `malloc_usable_size`, which returns 0 for null.
-    // SAFETY: the function implements the C library's function of this name.
-    #[unsafe(no_mangle)]
-    pub fn malloc_usable_size(object: *mut u8) -> usize, "rsi", "x1", malloc_usable_size_for
-}
-
-/// Returns the usable bytes of an object for a call site.
+/// glibc: `malloc_usable_size`, which returns 0 for null.
 ///
 /// # Safety
-/// As for [`malloc_usable_size`].
-unsafe extern "C" fn malloc_usable_size_for(object: *mut u8, site: Site) -> usize {
-    // SAFETY: the caller promises that the object belongs to it.
-    NonNull::new(object).map_or(0, |start| unsafe { process::usable(start, site) })
+/// `object` is null or was returned by a function of this file, and it is in use.
+// SAFETY: the function implements the C library's function of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(object: *mut u8) -> usize {
+    // SAFETY: the caller promises that the object is null or belongs to it.
+    unsafe { process::usable_size(object) }
 }
 
 /// C23: `free_sized`.

@@ -318,6 +318,12 @@ impl<P: Platform, C: CpuLocal, F: FastPath> Frontend<'_, '_, '_, P, C, F> {
         unsafe { self.slab.free_fast::<F>(ObjectAddress::from_ptr(object)) }
     }
 
+    /// See [`SlabAllocator::object_bytes`]; `None` for null as well.
+    #[inline(always)]
+    pub fn object_bytes(self, object: *mut u8) -> Option<usize> {
+        self.slab.bytes_at(ObjectAddress::from_ptr(object))
+    }
+
     /// See [`SlabAllocator::kmalloc`].
     ///
     /// # Errors

@@ -257,7 +257,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// a load and a multiplication.
     #[inline(always)]
     pub fn object_bytes(&self, object: NonNull<u8>) -> Option<usize> {
-        let address = ObjectAddress::from_ptr(object.as_ptr());
+        self.bytes_at(ObjectAddress::from_ptr(object.as_ptr()))
+    }
+
+    /// Returns the bytes of the object at an address, if one of a cache without checks starts there.
+    #[inline(always)]
+    pub(super) fn bytes_at(&self, address: ObjectAddress) -> Option<usize> {
         let hot = self.hot(self.map.kind_at(address.get())?);
         hot.is_object(address).then_some(hot.object_bytes() as usize)
     }

@@ -26,7 +26,7 @@ use freehold::slab::{Cache, CacheUsage, CpuLocal, Memory, ObjectError, ObjectFre
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::os::cpus::cpu_count;
+use crate::os::cpus::{MAX_CPUS, cpu_count};
 use crate::os::mmap::{HugePages, Reservation};
 use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, lock_cpus};
 use crate::os::rseq::{Rseq, Unavailable};
@@ -40,7 +40,7 @@ pub(crate) const SECTION: usize = SECTION_PAGES as usize * PAGE_SIZE as usize;
 /// Bytes of the largest block of pages.
 pub(crate) const LARGEST_BLOCK: usize = (PAGE_SIZE as usize) << Order::MAX.get();
 /// Node of each possible CPU: all CPUs belong to one node.
-static ONE_NODE: [NodeId; u16::MAX as usize] = [NodeId(0); u16::MAX as usize];
+static ONE_NODE: [NodeId; MAX_CPUS as usize] = [NodeId(0); MAX_CPUS as usize];
 /// Bytes of a page of the engine, whatever the machine's page size is.
 const PAGE_SIZE: u32 = 4096;
 

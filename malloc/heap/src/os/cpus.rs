@@ -13,11 +13,14 @@ use rustix::io::read;
 /// The kernel's list of CPUs that may ever exist. linux: Documentation/ABI/testing/sysfs-devices-system-cpu
 const POSSIBLE: &CStr = c"/sys/devices/system/cpu/possible";
 
+/// Most CPUs of a Linux kernel on any architecture. linux: arch/x86/Kconfig:NR_CPUS_RANGE_END
+pub const MAX_CPUS: u16 = 8192;
+
 /// Returns one more than the highest number that a CPU of this machine may ever have. The number is determined once and
 /// without allocation, because a malloc needs it before it has memory.
 ///
 /// # Panics
-/// If the number is above 65535, the engine's limit; or if it can be read neither from /sys nor from the kernel.
+/// If the number is above [`MAX_CPUS`]; or if it can be read neither from /sys nor from the kernel.
 pub fn cpu_count() -> u16 {
     match COUNT.load(Relaxed) {
         0 => count_cpus(),
@@ -32,7 +35,8 @@ static COUNT: AtomicU16 = AtomicU16::new(0);
 #[cold]
 fn count_cpus() -> u16 {
     let cpus = count_listed().or_else(mask_bits).expect("Linux reports the CPUs on which a process may run");
-    let count = u16::try_from(cpus).expect("the engine supports at most 65535 CPUs");
+    let count = u16::try_from(cpus).ok().filter(|&count| count <= MAX_CPUS);
+    let count = count.expect("Linux supports at most 8192 CPUs");
     COUNT.store(count, Relaxed);
     count
 }

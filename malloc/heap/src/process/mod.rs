@@ -67,7 +67,7 @@ use hardened::RequestedSize;
 pub use hardened::check_held;
 use nested::Nested;
 use parts::{AnyHeap, with_heap};
-pub use realloc::{ResizeOutcome, resize};
+pub use realloc::{ResizeOutcome, object_fits, resize};
 use returns::Returns;
 pub use site::Site;
 use site::forward_site;
@@ -137,6 +137,55 @@ extern "C" fn malloc_without_fast_path_for(size: usize, site: Site) -> *mut u8 {
     let align = natural_align(size);
     let block = Place::find(size, align).and_then(|place| allocate_without_fast_path(place, size, align, site));
     block.map_or_else(no_memory, |block| block.start.as_ptr())
+}
+
+/// Allocates zeroed memory for `count` elements of `size` bytes as C's `calloc` does. Pages that are known to be zero are
+/// not written.
+#[inline(always)]
+pub fn calloc(count: usize, size: usize) -> *mut u8 {
+    let Some(bytes) = count.checked_mul(size) else { return no_memory() };
+    // SAFETY: `calloc_without_fast_path_for` is safe to call, and the forwarding function only adds the site argument.
+    let Some(frontend) = fast_path(bytes) else { return unsafe { calloc_without_fast_path(bytes) } };
+    match frontend.alloc_fast(bytes) {
+        Some(object) => {
+            // SAFETY: the object was just allocated with at least `bytes` bytes, and only this function knows it.
+            unsafe { object.write_bytes(0, bytes) };
+            object.as_ptr()
+        }
+        None => calloc_slow(bytes),
+    }
+}
+
+/// Allocates zeroed memory after a miss of the fast path.
+#[cold]
+#[inline(never)]
+extern "C" fn calloc_slow(bytes: usize) -> *mut u8 {
+    let align = natural_align(bytes);
+    zeroed(Place::find(bytes, align).and_then(|place| place.allocate(align)), bytes)
+}
+
+forward_site! {
+    /// Allocates zeroed memory for a request that may not take the fast path.
+    fn calloc_without_fast_path(bytes: usize) -> *mut u8, "rsi", "x1", calloc_without_fast_path_for
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn calloc_without_fast_path_for(bytes: usize, site: Site) -> *mut u8 {
+    let align = natural_align(bytes);
+    let place = Place::find(bytes, align);
+    zeroed(place.and_then(|place| allocate_without_fast_path(place, bytes, align, site)), bytes)
+}
+
+/// Writes zeros to a block of `bytes` bytes, unless they are known to be zero, and returns its address. Without a block,
+/// sets `errno` and returns null.
+fn zeroed(block: Option<Block>, bytes: usize) -> *mut u8 {
+    let Some(block) = block else { return no_memory() };
+    if !block.is_zero {
+        // SAFETY: the caller has just allocated the block with at least `bytes` bytes, and passes it on.
+        unsafe { block.start.write_bytes(0, bytes) };
+    }
+    block.start.as_ptr()
 }
 
 /// Sets `errno` to `ENOMEM`, and returns null.
@@ -234,8 +283,41 @@ pub unsafe fn free_sized(object: *mut u8, size: usize) {
     }
 }
 
-/// Returns the usable bytes of a block. If the address is not the start of a block, the process is terminated with a
-/// message.
+/// Returns the usable bytes of a block, or 0 for null. If the address is not the start of a block, the process is
+/// terminated with a message. Costs as many loads as a free up to its section.
+///
+/// # Safety
+/// The block is null or belongs to the caller.
+#[inline(always)]
+pub unsafe fn usable_size(object: *mut u8) -> usize {
+    // SAFETY: the caller promises that the block is null or belongs to it.
+    object_bytes(object).unwrap_or_else(|| unsafe { usable_size_slow(object) })
+}
+
+/// Returns the bytes of an object, if the heap has restartable sequences and an object starts at the address.
+#[inline(always)]
+fn object_bytes(object: *mut u8) -> Option<usize> {
+    frontend().and_then(|frontend| frontend.object_bytes(object))
+}
+
+forward_site! {
+    /// Returns the usable bytes of a block that is no object, or of any block in a process without restartable sequences.
+    fn usable_size_slow(object: *mut u8) -> usize, "rsi", "x1", usable_size_from
+}
+
+/// Returns the usable bytes of a block for a call site, or 0 for null.
+///
+/// # Safety
+/// As for [`usable_size`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn usable_size_from(object: *mut u8, site: Site) -> usize {
+    // SAFETY: the caller promises that the block belongs to it.
+    NonNull::new(object).map_or(0, |start| unsafe { usable(start, site) })
+}
+
+/// Returns the usable bytes of a block for a call site. If the address is not the start of a block, the process is
+/// terminated with a message.
 ///
 /// # Safety
 /// The block belongs to the caller.

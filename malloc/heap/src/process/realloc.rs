@@ -3,7 +3,10 @@
 use core::ptr::NonNull;
 
 use super::hardened::RequestedSize;
-use super::{Block, MALLOC, NESTED, PAGE, Place, Site, allocate, enter, free_any, hardened, profile, ticks, usable};
+use super::{
+    Block, MALLOC, NESTED, PAGE, Place, Site, allocate, enter, free_any, free_fast, hardened, object_bytes, profile,
+    ticks, usable,
+};
 
 /// Bytes from which pages are moved instead of copied. A smaller block is copied as fast as the system call moves it.
 const MOVED: usize = 4 << 20;
@@ -24,17 +27,44 @@ pub enum ResizeOutcome {
 /// # Safety
 /// The block belongs to the caller. If it moved, the old block is not used any more.
 pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize, site: Site) -> Option<ResizeOutcome> {
-    // SAFETY: the caller promises that the block belongs to it.
-    let old = unsafe { usable(start, site) };
-    if fits_in_place(start, old, size, align, site)? {
+    let (old, fits) = match object_bytes(start.as_ptr()) {
+        Some(old) => (old, Place::find(size, align)?.fits_object(old)),
+        None => {
+            // SAFETY: the caller promises that the block belongs to it.
+            let old = unsafe { usable(start, site) };
+            (old, fits_in_place(start, old, size, align, site)?)
+        }
+    };
+    if fits {
         return Some(ResizeOutcome::InPlace);
     }
     let new = allocate(size, align, site)?;
     // SAFETY: the caller owns the old block of `old` bytes; the new one was just allocated, so the two do not overlap.
-    unsafe { carry_over(start, old, new, size) };
     // The block has moved, and the caller has promised not to use the old one any more.
-    free_any(start.as_ptr(), RequestedSize::Nothing, site);
+    unsafe {
+        carry_over(start, old, new, size);
+        if !free_fast(start.as_ptr()) {
+            free_any(start.as_ptr(), RequestedSize::Nothing, site);
+        }
+    }
     Some(ResizeOutcome::Moved(new.start))
+}
+
+/// Returns whether an object serves a request of `size` bytes with the natural alignment without a move. Also `false`
+/// for null, for blocks that are no objects, for requests of 0 bytes, and without restartable sequences.
+#[inline(always)]
+pub fn object_fits(object: *mut u8, size: usize) -> bool {
+    // The bytes of an object are a multiple of its natural alignment, so the request need not be rounded up.
+    size > 0 && object_bytes(object).is_some_and(|old| Place::Object { size }.fits_object(old))
+}
+
+impl Place {
+    /// Returns whether a block of this kind may stay in an object of `old` bytes. An object that would be less than half
+    /// full moves to a smaller one, except objects of up to 64 bytes.
+    #[inline(always)]
+    fn fits_object(self, old: usize) -> bool {
+        matches!(self, Place::Object { size } if size <= old && (size > old / 2 || old <= 64))
+    }
 }
 
 /// Returns whether the block now has the requested size in place; `None` if no block can have this size and alignment.
@@ -47,9 +77,7 @@ fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site
     let is_run = MALLOC.get().is_some_and(|malloc| malloc.runs.contains(start.as_ptr().addr()));
     let fits = match place {
         Place::Run { pages, .. } if is_run => pages as usize * PAGE == old || resize_run(start, old, pages),
-        // An object that would be less than half full moves to a smaller one, except objects of up to 64 bytes.
-        Place::Object { size } if !is_run => size <= old && (size > old / 2 || old <= 64),
-        _ => false,
+        place => !is_run && place.fits_object(old),
     };
     if fits && is_run {
         profile::note_resize(start, size);
@@ -69,9 +97,9 @@ fn resize_run(start: NonNull<u8>, old: usize, pages: u32) -> bool {
 /// Both blocks belong to the caller and do not overlap. The old one has `bytes` bytes, the new one at least `size`.
 unsafe fn carry_over(old: NonNull<u8>, bytes: usize, new: Block, size: usize) {
     let count = bytes.min(size);
-    if let Some(malloc) = MALLOC.get()
+    if count >= MOVED
+        && let Some(malloc) = MALLOC.get()
         && MALLOC.hardened().is_none()
-        && count >= MOVED
         && [old, new.start].iter().all(|block| malloc.runs.contains(block.as_ptr().addr()))
     {
         let pages = count.div_ceil(PAGE) as u32;

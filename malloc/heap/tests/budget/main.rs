@@ -13,6 +13,7 @@
 //! machine   a page allocator with a reproducible layout
 //! pages     scenes of the page allocator
 //! objects   scenes of the slab allocator, for each fast path
+//! functions scenes of the process's malloc
 //! golden    tables and the golden files
 //! ```
 //!
@@ -33,6 +34,7 @@ mod processor;
 
 mod chain;
 mod counts;
+mod functions;
 mod golden;
 mod machine;
 mod objects;
@@ -106,6 +108,20 @@ fn object_fast_paths_match_the_golden_budget() {
             }
         }
         table.compare_or_bless(&Path::new(FOLDER).join("objects.golden"));
+    });
+}
+
+#[test]
+fn functions_of_c_match_the_golden_budget() {
+    with_two_cpus(|_, [home, _]| {
+        processor::run_on(home);
+        let title = "# The process's malloc: requests and frees of objects of 64 bytes.";
+        let mut table = Table::new(&format!("{title}\n{HEADER}"));
+        table.begin("Functions of C.");
+        for (name, act) in functions::FUNCTIONS {
+            table.show(name, &functions::counts(act));
+        }
+        table.compare_or_bless(&Path::new(FOLDER).join("functions.golden"));
     });
 }
 
