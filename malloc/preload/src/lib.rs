@@ -6,6 +6,8 @@
 //! introspect   statistics (mallinfo2, malloc_info, malloc_stats), malloc_trim and mallopt
 //! profile      a heap profile at the program's request
 //! threads      creation of threads, after which the helper starts
+//! forks        registration of fork handlers, of which the malloc's are the first
+//! next         functions of the C library that this library wraps
 //! namespaces   changes of namespaces, before which the helper ends
 //! exit         initialisation, and statistics at exit
 //! ```
@@ -21,10 +23,15 @@ mod c;
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod cxx;
 mod exit;
+#[cfg(all(feature = "helper", target_env = "gnu"))]
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
+mod forks;
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod introspect;
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod namespaces;
+#[cfg(all(feature = "helper", target_env = "gnu"))]
+mod next;
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod profile;
 #[cfg(all(feature = "helper", target_env = "gnu"))]

@@ -5,12 +5,11 @@
 //! library creates for itself (timers with `SIGEV_THREAD`, asynchronous I/O), by threads of raw `clone`, or by callers
 //! that do not resolve to these functions (`RTLD_DEEPBIND`, another namespace of the loader).
 
-use core::ffi::{CStr, c_int, c_void};
-use core::ptr::null_mut;
-use core::sync::atomic::AtomicPtr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::ffi::{c_int, c_void};
 
 use freehold_malloc::process::helper;
+
+use crate::next::NextSymbol;
 
 /// Results of C11's thread functions: `thrd_success` and `thrd_error` of glibc.
 const THRD_SUCCESS: c_int = 0;
@@ -22,33 +21,8 @@ type PthreadCreate =
 type ThrdBody = Option<unsafe extern "C" fn(*mut c_void) -> c_int>;
 type ThrdCreate = unsafe extern "C" fn(*mut libc::pthread_t, ThrdBody, *mut c_void) -> c_int;
 
-/// A function of the next library that exports its name.
-struct NextSymbol {
-    name: &'static CStr,
-    address: AtomicPtr<c_void>,
-}
-
 static PTHREAD_CREATE: NextSymbol = NextSymbol::new(c"pthread_create");
 static THRD_CREATE: NextSymbol = NextSymbol::new(c"thrd_create");
-
-impl NextSymbol {
-    const fn new(name: &'static CStr) -> NextSymbol {
-        NextSymbol { name, address: AtomicPtr::new(null_mut()) }
-    }
-
-    /// Returns the address of the function; null if no library exports it yet.
-    fn find(&self) -> *mut c_void {
-        let known = self.address.load(Relaxed);
-        if !known.is_null() {
-            return known;
-        }
-        // SAFETY: the name ends in a zero byte. The loader's lock can be taken here, because only the program calls
-        // this function, and not within a slow path.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        self.address.store(address, Relaxed);
-        address
-    }
-}
 
 /// Finds both functions before the program has threads, so that later calls do not take the loader's lock.
 pub(crate) fn prepare() {

@@ -1,6 +1,6 @@
 // Stress tests: forks, signals, threads and a limited address space. The test runs under any malloc.
 //
-// The argument selects the test: forks, signals, threads, limit or turns; each ends after a fixed count. A failed check
+// The argument selects the test: forks, handlers, signals, threads, limit or turns; each ends after a fixed count. A failed check
 // prints its line, and the exit code is 1. A test that hangs is killed by the process that runs it.
 
 #define _GNU_SOURCE
@@ -157,6 +157,55 @@ static void forks(void) {
     drop_all(&set);
 }
 
+static atomic_int waits;
+static int asked[2], answered[2];
+
+// A fork handler that waits until another thread has allocated.
+static void wait_for_allocation(void) {
+    char answer = 0;
+    if (!atomic_load(&waits)) return;
+    CHECK(write(asked[1], "a", 1) == 1 && read(answered[0], &answer, 1) == 1, "a handler: %s", strerror(errno));
+}
+
+static void stop_waiting(void) {
+    atomic_store(&waits, 0);
+}
+
+// Registers the handlers before any other code of the process, except for its libraries' constructors.
+static void register_handlers(void) {
+    pthread_atfork(wait_for_allocation, wait_for_allocation, stop_waiting);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*first)(void) = register_handlers;
+
+static void *allocate_when_asked(void *unused) {
+    char question = 0;
+    while (read(asked[0], &question, 1) == 1 && question == 'a') {
+        // Larger than what any malloc caches, so that the request takes all its locks.
+        void *block = make(64 << 20, 1);
+        CHECK(block, "malloc in a thread that a handler waits for");
+        free(block);
+        CHECK(write(answered[1], "a", 1) == 1, "answer: %s", strerror(errno));
+    }
+    return unused;
+}
+
+// Forks of a program whose handlers wait for a thread that allocates.
+static void handlers(void) {
+    CHECK(pipe(asked) == 0 && pipe(answered) == 0, "pipe: %s", strerror(errno));
+    pthread_t thread = start(allocate_when_asked, 0);
+    for (int number = 0; number < 50; number++) {
+        atomic_store(&waits, 1);
+        pid_t child = fork();
+        CHECK(child >= 0, "fork %d: %s", number, strerror(errno));
+        if (child == 0) _exit(malloc(100000) ? 0 : 1);
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child && status == 0, "child %d ended with %x", number, status);
+    }
+    CHECK(write(asked[1], "e", 1) == 1, "end: %s", strerror(errno));
+    pthread_join(thread, NULL);
+}
+
 static atomic_int signals_seen;
 static struct set held;
 
@@ -267,7 +316,7 @@ int main(int count, char **words) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } storms[] = {{"forks", forks}, {"signals", signals}, {"threads", threads}, {"limit", limit}, {"turns", turns}};
+    } storms[] = {{"forks", forks}, {"handlers", handlers}, {"signals", signals}, {"threads", threads}, {"limit", limit}, {"turns", turns}};
     const char *name = count > 1 ? words[1] : "";
     for (size_t n = 0; n < sizeof storms / sizeof *storms; n++) {
         if (strcmp(storms[n].name, name) == 0) {
@@ -276,6 +325,6 @@ int main(int count, char **words) {
             return 0;
         }
     }
-    fprintf(stderr, "storms.c: give forks, signals, threads, limit or turns\n");
+    fprintf(stderr, "storms.c: give forks, handlers, signals, threads, limit or turns\n");
     return 2;
 }

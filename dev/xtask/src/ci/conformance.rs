@@ -68,6 +68,7 @@ const PROGRAMS: [Program; 5] = [
         has_plugin: false,
         runs: &[
             unlimited("forks"),
+            unlimited("handlers"),
             unlimited("signals"),
             unlimited("threads"),
             unlimited("limit"),

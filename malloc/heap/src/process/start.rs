@@ -15,7 +15,7 @@ use rustix::thread::sched_yield;
 
 use super::options::{self, Hardened, Options, Sections};
 use super::parts::Malloc;
-use super::{AnyHeap, DefaultFastPath, GATE, hardened, helper, nested, outline, pressure, profile};
+use super::{AnyHeap, DefaultFastPath, fork, hardened, nested, outline, profile};
 use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, data_limit, memory_bytes};
@@ -187,7 +187,7 @@ impl MallocCell {
             self.request_mode.store(RequestMode::for_mode(mode) as u8, Release);
             if let Some(malloc) = self.get() {
                 outline::publish(malloc);
-                forks_wait_for_us();
+                fork::register_handlers();
             }
         }
         while self.mode() == Mode::Starting {
@@ -277,25 +277,6 @@ impl AnyHeap {
             },
         }
     }
-}
-
-/// Registers handlers by which each fork of the program waits until no other thread is in a slow path.
-fn forks_wait_for_us() {
-    extern "C" fn before() {
-        GATE.close();
-    }
-    extern "C" fn in_parent() {
-        GATE.open();
-    }
-    extern "C" fn in_child() {
-        GATE.open_in_child();
-        helper::forget();
-        profile::in_child();
-        pressure::in_child();
-    }
-    // SAFETY: the handlers are functions of this library, which is never unloaded, and they take no lock of the C
-    // library.
-    let _registered = unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 
 #[cfg(test)]
