@@ -34,7 +34,10 @@ char *touch(int n) { return memset(data, n + 1, sizeof data); }
 #include "check.h"
 
 enum { THREADS = 10, ROUNDS = 4, BLOCKS = 16 };
-static const size_t STACK = 1 << 20, CACHED_STACK = 8 << 20, BLOCK = 4 << 20;
+static const size_t STACK = 4 << 20, CACHED_STACK = 8 << 20, BLOCK = 4 << 20;
+
+// Static thread-local data, which the C library places on each thread's stack.
+static __thread char on_stack[1 << 20];
 
 static char *(*touch)(int);
 static pthread_barrier_t all_here;
@@ -44,6 +47,7 @@ static void wait_a_moment(void) { nanosleep(&(struct timespec){0, 400 * 1000 * 1
 
 static void *touch_and_meet(void *number) {
     touch((int)(long)number);
+    on_stack[(long)number] = 1;
     pthread_barrier_wait(&all_here);
     return NULL;
 }
@@ -86,7 +90,11 @@ static void allocate_and_free(void) {
     for (int n = 0; n < BLOCKS; n++) free(blocks[n]);
 }
 
-static void *do_nothing(void *nothing) { return nothing; }
+static void *do_nothing(void *nothing) {
+    on_stack[0] = 1;
+    return nothing;
+}
+
 static int return_nothing(void *nothing) { return nothing != NULL; }
 
 static void create_no_thread_alone(int is_c11) {
@@ -107,6 +115,9 @@ static void create_no_thread_alone(int is_c11) {
         pthread_join(thread, NULL);
     }
     CHECK(count_threads() == 1 + has_helper, "%d threads", count_threads());
+    // The program has one thread again, so the helper ends after ten seconds.
+    for (int wait = 0; !is_c11 && wait < 100 && count_threads() > 1; wait++) wait_a_moment();
+    CHECK(is_c11 || count_threads() == 1, "the helper does not end");
 }
 
 int main(int count, char **words) {

@@ -5,8 +5,8 @@
 //! takes, such as the lock of its stack cache. So a program without threads has no helper, and its frees return memory.
 //!
 //! The helper sleeps for a quarter of a second between two passes. It blocks all signals. Some namespaces can be left
-//! only by a process with one thread, so [`stop`] ends the helper before such a system call, and the next thread of the
-//! program starts it again.
+//! only by a process with one thread, so [`stop`] ends the helper before such a system call. The helper also ends by
+//! itself ten seconds after the program's last thread but one. The next thread of the program starts it again.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -20,8 +20,10 @@ use super::options::GiveBack;
 use super::parts::Malloc;
 use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, ticks, with_heap};
 
-/// Bytes of the helper's stack.
+/// Bytes of the helper's stack. If the C library refuses this size, because the program's static thread-local data needs
+/// more, the size is doubled up to `STACK_MAX`.
 const STACK: usize = 64 << 10;
+const STACK_MAX: usize = 64 << 20;
 /// Bytes of free memory up to which no step is made.
 const LITTLE: usize = 1 << 20;
 /// Bytes of one step. Between two steps other threads can take the locks.
@@ -30,11 +32,14 @@ const STEP: usize = 2 << 20;
 const PAUSE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// Passes without a change of the used and free bytes, after which objects in CPUs' caches are returned as well.
 const IDLE: u32 = 8;
+/// Passes without a change after which all that can be returned has been, so further passes return nothing. The helper
+/// also ends after this many passes in which the program had only one thread.
+const SETTLED: u32 = 40;
 
 /// State of the helper: one of the constants below.
 static ORDER: AtomicU32 = AtomicU32::new(NONE);
 const NONE: u32 = 0;
-/// A thread is starting the helper, and `THREAD` is not written yet.
+/// A thread is starting the helper, and `THREAD` is not written yet; or the helper is ending.
 const STARTING: u32 = 1;
 const RUN: u32 = 2;
 const STOP: u32 = 3;
@@ -57,9 +62,16 @@ pub fn start() {
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_attr_init(attributes.as_mut_ptr());
-        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK.max(libc::PTHREAD_STACK_MIN));
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        let started = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, null_mut()) == 0;
+        let mut bytes = STACK.max(libc::PTHREAD_STACK_MIN);
+        let started = loop {
+            libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), bytes);
+            let error = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, null_mut());
+            if error != libc::EINVAL || bytes >= STACK_MAX {
+                break error == 0;
+            }
+            bytes *= 2;
+        };
         libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         THREAD.store(thread.assume_init() as usize, Release);
@@ -90,6 +102,24 @@ pub fn stop() {
     ORDER.store(NONE, Release);
 }
 
+/// Lets the helper, which calls this, end without a caller that joins it. Returns `false` if it is being stopped.
+fn leave() -> bool {
+    let can_leave = ORDER.compare_exchange(RUN, STARTING, Acquire, Relaxed).is_ok();
+    if can_leave {
+        // SAFETY: this thread was created joinable, and the change of the state keeps other callers from joining it.
+        unsafe { libc::pthread_detach(libc::pthread_self()) };
+        ORDER.store(NONE, Release);
+    }
+    can_leave
+}
+
+/// Returns whether the process has only one thread besides the helper. The number of links of the folder is that of the
+/// threads and two more. linux: fs/proc/base.c:proc_task_getattr
+fn is_only_other_thread() -> bool {
+    const LINKS: u64 = 2;
+    rustix::fs::stat(c"/proc/self/task").is_ok_and(|task| u64::from(task.st_nlink) == LINKS + 2)
+}
+
 /// Resets the state in a forked child, in which the helper does not exist.
 pub(super) fn forget() {
     ORDER.store(NONE, Relaxed);
@@ -101,28 +131,40 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     unsafe { libc::pthread_setname_np(libc::pthread_self(), c"freehold".as_ptr()) };
     let has_own_files = has_own_files();
     let mut seen = (0, 0);
-    let mut idle = 0;
+    let (mut idle, mut alone) = (0_u32, 0_u32);
     while ORDER.load(Acquire) != STOP {
         let _woken = futex::wait(&ORDER, futex::Flags::PRIVATE, RUN, Some(&PAUSE));
         profile::serve();
-        let moment = ticks::now();
-        let is_first = RETURNS.begin_moment(moment);
         let now = malloc.measure();
-        idle = if (now.used, now.free) == seen { idle + 1 } else { 0 };
-        if idle == IDLE || has_own_files && now.free > LITTLE && pressure::is_short() {
-            shrink(malloc, moment);
-        } else if now.free > LITTLE {
-            give_back_old(malloc, moment);
+        idle = if (now.used, now.free) == seen { idle.saturating_add(1) } else { 0 };
+        if idle < SETTLED {
+            make_pass(malloc, idle, has_own_files);
         }
-        if is_first && let Some(_within) = enter() {
-            malloc.drain_idle(moment);
-            RETURNS.reap_if_old(malloc, moment);
-            RETURNS.give_back_pieces(malloc, LITTLE, moment);
+        alone = if is_only_other_thread() { alone + 1 } else { 0 };
+        if alone >= SETTLED && leave() {
+            break;
         }
         let now = malloc.measure();
         seen = (now.used, now.free);
     }
     null_mut()
+}
+
+/// Returns memory after `idle` passes without a change.
+fn make_pass(malloc: &Malloc, idle: u32, has_own_files: bool) {
+    let moment = ticks::now();
+    let is_first = RETURNS.begin_moment(moment);
+    let free = malloc.measure().free;
+    if idle == IDLE || has_own_files && free > LITTLE && pressure::is_short() {
+        shrink(malloc, moment);
+    } else if free > LITTLE {
+        give_back_old(malloc, moment);
+    }
+    if is_first && let Some(_within) = enter() {
+        malloc.drain_idle(moment);
+        RETURNS.reap_if_old(malloc, moment);
+        RETURNS.give_back_pieces(malloc, LITTLE, moment);
+    }
 }
 
 /// Gives this thread an empty file table of its own; returns whether that succeeded. Files that it opens then use no

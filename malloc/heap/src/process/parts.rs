@@ -1,5 +1,7 @@
 //! Parts of the process's malloc: its heap, its runs, and the options of the process.
 
+use core::ptr::NonNull;
+
 use freehold::base::CpuId;
 use freehold::platform::Platform;
 
@@ -21,6 +23,12 @@ impl Malloc {
     #[inline]
     pub(super) fn cpu(&self) -> CpuId {
         with_heap!(&self.heap, heap => heap.slab().platform().cpu())
+    }
+
+    /// Allocates an object of at least `size` bytes; returns `None` if there is no memory.
+    #[inline]
+    pub(super) fn alloc_object(&self, size: usize) -> Option<NonNull<u8>> {
+        with_heap!(&self.heap, heap => heap.malloc(size).ok())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Kinds of memory: an object of the heap, or a run of pages.
 
-use super::{AnyHeap, Block, MALLOC, NESTED, PAGE, RETURNS, enter, ticks, with_heap};
+use super::{Block, MALLOC, NESTED, PAGE, RETURNS, enter, ticks};
 
 /// Bytes of the largest object. A larger request gets a run.
 const OBJECT_MAX: usize = 32 << 10;
@@ -50,11 +50,10 @@ pub(super) fn allocate_object(size: usize, align: usize) -> Option<Block> {
     let Some(_entered) = enter() else { return allocate_nested(size, align) };
     let malloc = MALLOC.or_start()?;
     malloc.note_cpu(ticks::now());
-    let object = with_heap!(&malloc.heap, heap => heap.malloc(size).ok());
-    let object = object.or_else(|| {
+    let object = malloc.alloc_object(size).or_else(|| {
         // Free runs may hold memory that the heap could use.
         malloc.unmap_free();
-        with_heap!(&malloc.heap, heap => heap.malloc(size).ok())
+        malloc.alloc_object(size)
     });
     RETURNS.after_growth(malloc);
     object.map(|start| Block { start, is_zero: false })
