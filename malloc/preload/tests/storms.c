@@ -297,12 +297,14 @@ static void limit(void) {
     }
 }
 
-// Uses 40 MiB in blocks of one size, then of another. Freed memory must be reused, or returned before memory runs out.
+// Uses 40 MiB in blocks of one size, then of another, the largest being all of it. Freed memory must be reused, or
+// returned before memory runs out.
 static void turns(void) {
-    static const size_t sizes[] = {48, 200000, 1000, 33000, 64, 5000};
+    static const size_t sizes[] = {48, 200000, 1000, 40 * MIB, 64, 33000, 5000};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
     static unsigned char *blocks[1000000];
-    for (int turn = 0; turn < 12; turn++) {
-        size_t size = sizes[turn % 6], count = 40 * MIB / size;
+    for (int turn = 0; turn < 2 * SIZES; turn++) {
+        size_t size = sizes[turn % SIZES], count = 40 * MIB / size;
         for (size_t n = 0; n < count; n++) {
             blocks[n] = malloc(size);
             CHECK(blocks[n], "malloc(%zu) of turn %d", size, turn);

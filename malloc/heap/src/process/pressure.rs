@@ -56,8 +56,8 @@ struct Files {
 pub(super) enum Limit {
     /// The group has no limit.
     None,
-    /// Enough is left, or the distance cannot be determined now.
-    Far,
+    /// Enough is left: `left` bytes until the limit is near, or 0 if the distance cannot be determined now.
+    Far { left: usize },
     /// Little is left, not counting inactive file pages, which the kernel reclaims when memory is needed.
     Near,
 }
@@ -66,16 +66,18 @@ pub(super) enum Limit {
 /// if that cannot be determined now. Makes up to 18 system calls.
 pub(super) fn is_short() -> bool {
     TEXT.with(|text| {
-        with_group(text, |files, group, text| files.limit(group, text) == Limit::Near || files.is_stalled(group, text))
+        with_group(text, |files, group, text| {
+            files.limit(group, text, 0) == Limit::Near || files.is_stalled(group, text)
+        })
     })
     .flatten()
     .unwrap_or(false)
 }
 
-/// Returns the distance to the group's limit. Makes up to 15 system calls.
-pub(super) fn limit() -> Limit {
-    let limit = TEXT.with(|text| with_group(text, Files::limit));
-    limit.map_or(Limit::Far, |limit| limit.unwrap_or(Limit::None))
+/// Returns the distance to the group's limit when `more` bytes are charged to the group. Makes up to 15 system calls.
+pub(super) fn limit(more: usize) -> Limit {
+    let limit = TEXT.with(|text| with_group(text, |files, group, text| files.limit(group, text, more as u64)));
+    limit.map_or(Limit::Far { left: 0 }, |limit| limit.unwrap_or(Limit::None))
 }
 
 /// Buffer for the contents of the kernel's files, for one user at a time. The stacks of signal handlers may be too
@@ -137,14 +139,15 @@ fn find_group(text: &str, is_wanted: fn(&str) -> bool) -> Option<&str> {
 }
 
 impl Files {
-    fn limit(&self, group: &str, text: &mut [u8]) -> Limit {
+    fn limit(&self, group: &str, text: &mut [u8], more: u64) -> Limit {
         // The value "max" of version 2 is not a number, so it is no limit. Version 1 has a very large number instead.
         let limits = self.limits.iter().filter_map(|name| self.read_number(group, name, text));
         let Some(limit) = limits.min().filter(|&limit| limit < NO_LIMIT) else { return Limit::None };
-        let usage = self.read_number(group, self.used, text);
-        let Some(used) = usage.filter(|&used| is_near(used, limit)) else { return Limit::Far };
-        let idle = self.read(group, "/memory.stat", text).and_then(|text| field(text, self.idle)).unwrap_or(0);
-        if is_near(used.saturating_sub(idle), limit) { Limit::Near } else { Limit::Far }
+        let Some(used) = self.read_number(group, self.used, text) else { return Limit::Far { left: 0 } };
+        distance(used + more, limit).unwrap_or_else(|| {
+            let idle = self.read(group, "/memory.stat", text).and_then(|text| field(text, self.idle)).unwrap_or(0);
+            distance((used + more).saturating_sub(idle), limit).unwrap_or(Limit::Near)
+        })
     }
 
     fn is_stalled(&self, group: &str, text: &mut [u8]) -> bool {
@@ -166,8 +169,10 @@ impl Files {
     }
 }
 
-fn is_near(used: u64, limit: u64) -> bool {
-    used > limit - limit / NEAR_SHARE
+/// Returns the distance to a limit, or `None` if it is near.
+fn distance(used: u64, limit: u64) -> Option<Limit> {
+    let left = (limit - limit / NEAR_SHARE).checked_sub(used)?;
+    Some(Limit::Far { left: left as usize })
 }
 
 /// Returns the number after a prefix that begins a line, or `None` if there is none.
@@ -222,7 +227,7 @@ mod tests {
             ["inactive_file ", "total_inactive_file ", "file "].map(|name| field(text, name)),
             [Some(7), Some(4096), None]
         );
-        assert!(is_near(95, 100) && !is_near(90, 100));
+        assert_eq!([95, 90].map(|used| distance(used, 100)), [None, Some(Limit::Far { left: 4 })]);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use core::ptr::NonNull;
 
 use super::hardened::RequestedSize;
 use super::{
-    Block, MALLOC, NESTED, PAGE, Place, Site, allocate, enter, free_any, free_fast, hardened, object_bytes, profile,
-    ticks, usable,
+    Block, MALLOC, NESTED, PAGE, Place, RETURNS, Site, allocate, enter, free_any, free_fast, hardened, object_bytes,
+    profile, ticks, usable,
 };
 
 /// Bytes from which pages are moved instead of copied. A smaller block is copied as fast as the system call moves it.
@@ -88,7 +88,10 @@ fn fits_in_place(start: NonNull<u8>, old: usize, size: usize, align: usize, site
 /// Changes the length of a run in place, if the pages behind it allow that.
 fn resize_run(start: NonNull<u8>, old: usize, pages: u32) -> bool {
     let Some(_within) = enter() else { return (pages as usize * PAGE) <= old };
-    MALLOC.get().is_some_and(|malloc| malloc.runs.resize(start, pages, ticks::now()))
+    let Some(malloc) = MALLOC.get() else { return false };
+    let is_resized = malloc.runs.resize(start, pages, ticks::now());
+    RETURNS.after_growth(malloc);
+    is_resized
 }
 
 /// Copies or moves the contents of an old block to a new one, up to the smaller of the two sizes.

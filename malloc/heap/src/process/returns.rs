@@ -56,14 +56,16 @@ const STEP: usize = 2 << 20;
 const EXCESS_SHARE: usize = 8;
 /// Bytes of old memory that one free returns: less than a millisecond of work.
 const STEP_OLD: usize = 8 << 20;
-/// Bytes in use up to which growth does not lead to a check of the control group's limit.
-const LITTLE_USED: usize = 8 << 20;
+/// Bytes up to which growth does not lead to a check of the control group's limit.
+const LITTLE: usize = 8 << 20;
 /// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at least
 /// this share of the bytes in use.
 const REAP_GROWTH: usize = 4 << 20;
 const REAP_SHARE: usize = 8;
-/// Growth of the bytes in use after which the limit is checked again. `NEVER` disables the check if there is no limit.
+/// Least growth after which the limit is checked again, and divisor of what was left of it for that growth. `NEVER`
+/// disables the check if there is no limit.
 const GROWTH: usize = 1 << 20;
+const LEFT_SHARE: usize = 4;
 const NEVER: usize = usize::MAX / 2;
 /// Multiple of [`Options::age`](super::options::Options::age) for which pieces of blocks have been free when they are
 /// returned.
@@ -79,10 +81,10 @@ pub(super) struct Returns {
     /// Bytes that must be free in the heap before it is searched again, after it had no whole block to return. Reset
     /// with each check for old memory.
     ask_heap_at: AtomicUsize,
-    /// Bytes in use from which growth is counted: the control group's limit is checked when [`GROWTH`] more bytes are
-    /// in use. Set by each check, and lowered when the use falls, but not below [`LITTLE_USED`]. [`NEVER`] if there is
-    /// no limit.
+    /// Bytes in use and free from which growth is counted: the control group's limit is checked when they have grown by
+    /// `step`. Set by each check, and lowered when they fall, but not below [`LITTLE`]. [`NEVER`] if there is no limit.
     looked_at: AtomicUsize,
+    step: AtomicUsize,
     /// Fewest bytes that were in use since caches were last reaped, and the tick in which that was.
     fewest: AtomicUsize,
     reaped: AtomicU32,
@@ -97,7 +99,8 @@ impl Returns {
         Returns {
             last: AtomicU32::new(0),
             ask_heap_at: AtomicUsize::new(0),
-            looked_at: AtomicUsize::new(LITTLE_USED),
+            looked_at: AtomicUsize::new(LITTLE),
+            step: AtomicUsize::new(GROWTH),
             fewest: AtomicUsize::new(0),
             reaped: AtomicU32::new(0),
             free_for_long: LowWater::new(),
@@ -128,20 +131,21 @@ impl Returns {
         }
     }
 
-    /// Reaps caches if the bytes in use have grown much. Checks the control group's limit if they have grown by more
-    /// than [`GROWTH`], and returns all free memory if the limit is near.
+    /// Reaps caches if the bytes in use have grown much. Checks the control group's limit if the malloc's memory has
+    /// grown, and returns all free memory if the limit is near.
     #[inline]
     pub(super) fn after_growth(&self, malloc: &Malloc) {
-        let used = malloc.measure().used;
+        let MemoryUse { used, free } = malloc.measure();
         self.reap_if_grown(malloc, used);
         let looked_at = self.looked_at.load(Relaxed);
         if looked_at == NEVER {
             return;
         }
-        if used > looked_at + GROWTH {
-            self.look_at_limit(malloc, used);
-        } else if used + GROWTH < looked_at {
-            self.looked_at.store(used.max(LITTLE_USED), Relaxed);
+        let all = used + free;
+        if all > looked_at + self.step.load(Relaxed) {
+            self.look_at_limit(malloc, all - looked_at);
+        } else if all + GROWTH < looked_at {
+            self.looked_at.store(all.max(LITTLE), Relaxed);
         }
     }
 
@@ -175,14 +179,22 @@ impl Returns {
         }
     }
 
+    /// Returns all free memory if the limit is near after a growth by `grown` bytes. The kernel charges memory when it is
+    /// touched, so these bytes count as still to come.
     #[cold]
     #[inline(never)]
-    fn look_at_limit(&self, malloc: &Malloc, used: usize) {
-        let limit = pressure::limit();
-        self.looked_at.store(if limit == Limit::None { NEVER } else { used }, Relaxed);
-        if limit == Limit::Near {
-            malloc.give_all_back();
-        }
+    fn look_at_limit(&self, malloc: &Malloc, grown: usize) {
+        let left = match pressure::limit(grown) {
+            Limit::None => return self.looked_at.store(NEVER, Relaxed),
+            Limit::Far { left } => left,
+            Limit::Near => {
+                malloc.give_all_back();
+                0
+            }
+        };
+        let MemoryUse { used, free } = malloc.measure();
+        self.step.store(GROWTH.max(left / LEFT_SHARE), Relaxed);
+        self.looked_at.store(used + free, Relaxed);
     }
 
     /// Sets the number of free bytes that are kept.
@@ -212,7 +224,7 @@ impl Returns {
 
     /// Returns some old memory; all free memory if the control group's limit is near.
     fn give_old_back(&self, malloc: &Malloc, now: u32) {
-        if self.looked_at.load(Relaxed) != NEVER && pressure::limit() == Limit::Near {
+        if self.looked_at.load(Relaxed) != NEVER && pressure::limit(0) == Limit::Near {
             return malloc.give_all_back();
         }
         malloc.drain_idle(now);
