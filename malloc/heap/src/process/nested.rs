@@ -3,16 +3,22 @@
 //! here.
 //!
 //! Memory is taken from a reserved piece by one atomic step, and is never reused. Such calls are rare and need little
-//! memory. When the piece is used up, they get no memory. Blocks of the heap that such calls free are pushed to a list
+//! memory. When the piece is used up, they get no memory. All but the first part of the piece is inaccessible until it is
+//! needed, so that a program which locks its memory does not fill it. Blocks of the heap that such calls free are pushed to a list
 //! without a lock; the next thread that leaves a slow path frees them.
 
 use core::cell::UnsafeCell;
+use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use rustix::mm::{MprotectFlags, mprotect};
 
 /// Bytes of the piece. Its pages take memory only when they are used.
 pub(super) const BYTES: usize = 4 << 20;
+/// Bytes of the piece that are always accessible, and by which more becomes accessible.
+const PART: usize = 64 << 10;
 /// Bytes before each block, which hold the block's size.
 const HEADER: usize = 16;
 
@@ -24,6 +30,8 @@ pub(super) struct Nested {
     piece: Piece,
     /// Bytes of the piece that were allocated.
     used: AtomicUsize,
+    /// Bytes of the piece that are accessible.
+    accessible: AtomicUsize,
     deferred: AtomicPtr<u8>,
 }
 
@@ -35,8 +43,43 @@ impl Nested {
         Nested {
             piece: Piece(UnsafeCell::new([0; BYTES])),
             used: AtomicUsize::new(0),
+            accessible: AtomicUsize::new(BYTES),
             deferred: AtomicPtr::new(null_mut()),
         }
+    }
+
+    /// Makes the unused part of the piece inaccessible until it is needed. If the kernel refuses that, for example where
+    /// pages are larger than the alignment of the piece, all of the piece stays accessible. Requests that interrupt this
+    /// call find no memory.
+    pub(super) fn hide_unused(&self) {
+        let used = self.used.swap(BYTES, AcqRel);
+        let kept = used.next_multiple_of(PART).max(PART);
+        if kept < BYTES && self.protect(kept, BYTES, MprotectFlags::empty()) {
+            self.accessible.store(kept, Release);
+        }
+        self.used.store(used, Release);
+    }
+
+    /// Makes the piece accessible up to `end`. Concurrent calls are harmless, since no part becomes inaccessible again.
+    fn uncover(&self, end: usize) -> bool {
+        let accessible = self.accessible.load(Acquire);
+        if end <= accessible {
+            return true;
+        }
+        let wanted = end.next_multiple_of(PART);
+        let is_uncovered = self.protect(accessible, wanted, MprotectFlags::READ | MprotectFlags::WRITE);
+        if is_uncovered {
+            self.accessible.fetch_max(wanted, Release);
+        }
+        is_uncovered
+    }
+
+    /// Sets the protection of the bytes from `start` up to `end`, both multiples of [`PART`].
+    fn protect(&self, start: usize, end: usize, protection: MprotectFlags) -> bool {
+        let first = self.piece.0.get().cast::<u8>().wrapping_add(start);
+        // SAFETY: the range is a part of the piece. `hide_unused` protects bytes beyond all blocks, and `uncover` makes
+        // bytes accessible, so no block that is in use becomes inaccessible.
+        unsafe { mprotect(first.cast::<c_void>(), end - start, protection) }.is_ok()
     }
 
     /// Allocates zeroed memory; returns `None` if the piece is used up.
@@ -46,8 +89,8 @@ impl Nested {
         let mut used = self.used.load(Relaxed);
         loop {
             let start = (base + used + HEADER).checked_next_multiple_of(align)? - base;
-            let end = start.checked_add(size).filter(|&end| end <= BYTES)?;
-            match self.used.compare_exchange_weak(used, end, Relaxed, Relaxed) {
+            let end = start.checked_add(size).filter(|&end| end <= BYTES && self.uncover(end))?;
+            match self.used.compare_exchange_weak(used, end, Acquire, Relaxed) {
                 Ok(_) => {
                     let block = self.piece.0.get().cast::<u8>().wrapping_add(start);
                     // SAFETY: the exchange has reserved the block and the header before it for this call, so no other
@@ -126,6 +169,7 @@ mod tests {
     #[test]
     fn nested_blocks_are_aligned_and_keep_their_size() {
         static NESTED: Nested = Nested::new();
+        NESTED.hide_unused();
         let sizes = [1_usize, 8, 17, 100, 5000];
         let blocks: Vec<_> = sizes.iter().flat_map(|&size| [16, 64, 4096].map(|align| (size, align))).collect();
         let got: Vec<_> =
@@ -138,6 +182,9 @@ mod tests {
                 block.write_bytes(0xff, size);
             }
         }
+        let large = NESTED.alloc(3 << 20, 16).expect("the piece has room");
+        // SAFETY: as for the other blocks.
+        unsafe { large.write_bytes(0xff, 3 << 20) };
         assert_eq!(NESTED.alloc(BYTES, 16), None);
     }
 

@@ -15,7 +15,7 @@ use rustix::thread::sched_yield;
 
 use super::options::{self, Hardened, Options, Sections};
 use super::parts::Malloc;
-use super::{AnyHeap, DefaultFastPath, fork, hardened, nested, outline, profile};
+use super::{AnyHeap, DefaultFastPath, NESTED, fork, hardened, nested, outline, profile};
 use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, data_limit, memory_bytes};
@@ -188,6 +188,7 @@ impl MallocCell {
             if let Some(malloc) = self.get() {
                 outline::publish(malloc);
                 fork::register_handlers();
+                NESTED.hide_unused();
             }
         }
         while self.mode() == Mode::Starting {
