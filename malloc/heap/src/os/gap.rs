@@ -43,6 +43,10 @@ impl Region {
     }
 }
 
+/// Bytes up to which a writable mapping gets its pages at once, since small extensions are for tables that are written
+/// at once. One system call costs less than a fault for each page.
+const POPULATED: usize = 64 << 10;
+
 /// Returns the start of `bytes` unmapped bytes of a region, a multiple of `align`. If a limit of the process does not
 /// allow a trial, the addresses may contain mappings.
 ///
@@ -71,7 +75,8 @@ pub(super) fn find(bytes: usize, align: usize, region: Region) -> Result<NonNull
 /// # Errors
 /// If another mapping is there, or the system or a limit of the process does not allow the mapping.
 pub(super) fn map(start: *mut c_void, bytes: usize, protection: ProtFlags) -> Result<(), Errno> {
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    let mut flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    flags.set(MapFlags::POPULATE, bytes <= POPULATED && protection.contains(ProtFlags::WRITE));
     // SAFETY: the flag makes the kernel refuse addresses that are mapped, so no existing mapping is affected.
     let mapped = unsafe { mmap_anonymous(start, bytes, protection, flags)? };
     if mapped != start {
