@@ -23,6 +23,9 @@ use crate::platform::Platform;
 pub struct CacheUsage {
     /// Objects in use, in a CPU's slot, or in any sheaf.
     pub active: u64,
+    /// Objects of these that are in sheaves of CPUs and nodes, so that no caller uses them. Lists in slots of CPUs are
+    /// not counted.
+    pub cached: u64,
     /// Objects that the slabs have room for.
     pub objects: u64,
     /// Number of the cache's slabs.
@@ -31,7 +34,8 @@ pub struct CacheUsage {
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Calls `visit` with each cache that is not being created or destroyed, and its usage, in the order of cache
-    /// numbers. Costs a look at each slab, and at each other page of the range.
+    /// numbers. Costs a look at each slab, and at each other page of the range, and a lock for each spare sheaf and
+    /// each barn.
     pub fn usage(&self, visit: impl FnMut(&Cache, CacheUsage)) {
         self.usage_before(self.map.frames().end, visit);
     }
@@ -43,10 +47,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         for cache in self.each_cache() {
             let slabs = self.counts[cache.id.index()].load(Relaxed);
             let objects = slabs * u64::from(cache.layout.objects);
+            let active = active[cache.id.index()].min(objects);
+            let cached = self.count_in_sheaves(&cache).min(active);
             // The cache is copied and its reference released, because `visit` may destroy it.
             let shown = *cache;
             drop(cache);
-            visit(&shown, CacheUsage { active: active[shown.id.index()].min(objects), objects, slabs });
+            visit(&shown, CacheUsage { active, cached, objects, slabs });
         }
     }
 

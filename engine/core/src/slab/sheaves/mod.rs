@@ -36,6 +36,7 @@
 mod barn;
 mod bulk;
 mod check;
+mod count;
 mod flow;
 mod group;
 mod guard;

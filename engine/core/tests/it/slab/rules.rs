@@ -320,6 +320,31 @@ fn in_place_shrink_clears_the_tail_only_on_request() {
     });
 }
 
+/// Objects that were freed into sheaves count as cached. A list in a CPU's slot is not counted, so other policies have
+/// none.
+#[test]
+fn usage_counts_objects_in_sheaves_as_cached() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("cached", 64)).expect("the cache can be created");
+            let mut objects = alloc(&cache, 500);
+            let kept = objects.split_off(300);
+            free(&cache, 0, objects);
+            let mut found = None;
+            slab.usage(|cache, usage| found = Some(usage).filter(|_| cache.name.as_str() == "cached").or(found));
+            let CacheUsage { active, cached, .. } = found.expect("the cache must be visited");
+            if policy.slab.objects.has_sheaves() {
+                assert_eq!(active - cached, kept.len() as u64, "under {:?}", policy.slab);
+                assert!(cached > 0, "under {:?}", policy.slab);
+            } else {
+                assert_eq!(cached, 0, "under {:?}", policy.slab);
+            }
+            free(&cache, 0, kept);
+            check(slab);
+        });
+    }
+}
+
 /// A walk over all pages sees each slab, whether it follows a slab, a block, or other memory.
 #[test]
 fn usage_counts_objects_on_all_pages() {
@@ -335,7 +360,12 @@ fn usage_counts_objects_on_all_pages() {
             slab.shrink();
             let mut found = None;
             slab.usage(|cache, usage| found = Some(usage).filter(|_| cache.name.as_str() == "usage").or(found));
-            assert_eq!(found, Some(CacheUsage { active: 16, objects: 16, slabs: 16 }), "under {:?}", policy.slab);
+            assert_eq!(
+                found,
+                Some(CacheUsage { active: 16, cached: 0, objects: 16, slabs: 16 }),
+                "under {:?}",
+                policy.slab
+            );
             check(slab);
             // SAFETY: the blocks were allocated above and are not used any more.
             blocks
