@@ -1,7 +1,7 @@
 //! Conformance of the malloc with C and C++: compiles and runs the programs in `malloc/preload/tests`.
 //!
-//! They check each function, forks, signals and threads, the start of the helper thread, and limited address space and
-//! memory.
+//! They check each function, forks, signals and threads, the start of the helper thread, the option `limit`, and
+//! limited address space and memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,6 +35,8 @@ enum Limit {
     None,
     /// Limit of the address space in KiB, from the start of the run.
     KiB(&'static str),
+    /// Limit of the malloc's own memory: the option `limit`.
+    Malloc(&'static str),
     /// Control group with 72 MiB of memory.
     Group,
 }
@@ -47,9 +49,18 @@ const fn limited(argument: &'static str) -> Run {
     Run { argument, limit: Limit::KiB("400000") }
 }
 
-const PROGRAMS: [Program; 5] = [
+const fn limited_malloc(argument: &'static str, size: &'static str) -> Run {
+    Run { argument, limit: Limit::Malloc(size) }
+}
+
+const PROGRAMS: [Program; 6] = [
     Program { source: "conformance.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
-    Program { source: "conformance.cc", compiler: "g++", has_plugin: false, runs: &[unlimited("all"), limited("all")] },
+    Program {
+        source: "conformance.cc",
+        compiler: "g++",
+        has_plugin: false,
+        runs: &[unlimited("all"), limited("all"), limited_malloc("all", "300M")],
+    },
     Program {
         source: "helper.c",
         compiler: "gcc",
@@ -61,6 +72,17 @@ const PROGRAMS: [Program; 5] = [
         compiler: "gcc",
         has_plugin: false,
         runs: &[unlimited("all"), unlimited("fill"), unlimited("late"), unlimited("locked")],
+    },
+    Program {
+        source: "limit_option.c",
+        compiler: "gcc",
+        has_plugin: false,
+        runs: &[
+            limited_malloc("sizes", "64M"),
+            limited_malloc("others", "64M"),
+            limited_malloc("threads", "64M"),
+            limited_malloc("signals", "64M"),
+        ],
     },
     Program {
         source: "storms.c",
@@ -132,7 +154,7 @@ impl Program {
         for options in OPTIONS {
             for run in self.runs {
                 let Some(words) = run.words(&program, group) else { continue };
-                let mut command = sandbox.command(&words, Some(options))?;
+                let mut command = sandbox.command(&words, Some(&run.options(options)))?;
                 command::output(command.current_dir(&sandbox.scratch))
                     .map_err(|error| Error::Failed(format!("{} under {options}: {error}", self.source)))?;
             }
@@ -150,10 +172,18 @@ fn compile(compiler: &str, source: &Path) -> Command {
 }
 
 impl Run {
+    /// Returns the malloc's options for the run.
+    fn options(&self, base: &str) -> String {
+        match self.limit {
+            Limit::Malloc(size) => format!("{base},limit={size}"),
+            Limit::None | Limit::KiB(_) | Limit::Group => base.to_owned(),
+        }
+    }
+
     /// Returns the words of the command, or `None` if the run needs a control group and `group` is `None`.
     fn words<'w>(&self, program: &'w str, group: Option<&'w Group>) -> Option<Vec<&'w str>> {
         let limiter = match &self.limit {
-            Limit::None => vec![],
+            Limit::None | Limit::Malloc(_) => vec![],
             Limit::KiB(size) => vec!["sh", "-c", LIMITER, size],
             Limit::Group => vec!["sh", "-c", JOINER, &group?.folder],
         };

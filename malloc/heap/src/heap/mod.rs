@@ -26,6 +26,7 @@ use freehold::slab::{Cache, CacheUsage, CpuLocal, Memory, ObjectError, ObjectFre
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::os::budget::{MemoryBudget, UNLIMITED};
 use crate::os::cpus::{MAX_CPUS, cpu_count};
 use crate::os::mmap::{HugePages, Reservation};
 use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, lock_cpus};
@@ -56,17 +57,20 @@ pub struct HeapConfig {
     /// Number of cache identifiers, from the number that the policy [uses itself](freehold::slab::own_caches) to 256.
     /// Each costs some 400 bytes and another 64 bytes per CPU, whether a cache uses it or not.
     pub caches: u16,
+    /// Budget of the heap's memory. Fixed tables, of some KiB for each CPU, are not charged.
+    pub budget: &'static MemoryBudget,
 }
 
 impl Default for HeapConfig {
-    /// Returns a configuration for at most 16 GiB, with the default policy, the system's setting for huge pages, and
-    /// the largest number of caches.
+    /// Returns a configuration for at most 16 GiB, with the default policy, the system's setting for huge pages,
+    /// the largest number of caches, and no limit of memory.
     fn default() -> HeapConfig {
         HeapConfig {
             bytes: 16 << 30,
             policy: Policy::default(),
             huge_pages: HugePages::default(),
             caches: CACHES_MAX as u16,
+            budget: &UNLIMITED,
         }
     }
 }
@@ -171,7 +175,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         // heap, which is the only owner of the parts. The heap's safe methods hand out nothing else that could outlive
         // the ranges than addresses of objects.
         let Metadata { allocator: place, fixed, slab: slab_bytes, mut supply } =
-            unsafe { ranges.parts::<P, C>(&engine, config.caches, config.huge_pages)? };
+            unsafe { ranges.parts::<P, C>(&engine, config)? };
         let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
         supply.take(allocator, &ranges)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
@@ -318,10 +322,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         unsafe { self.slab.pages() }
     }
 
-    /// Tries a request again and brings memory online, until the request succeeds or no memory is left. Then it lets
-    /// this and all later requests take pages instead of a slab
-    /// ([`take_pages_without_slab`](SlabAllocator::take_pages_without_slab)). Returns errors that are not for lack of
-    /// pages at once.
+    /// Tries a request again and brings memory online, until the request succeeds or no memory is left. Then it may use
+    /// the pages below the watermarks. Returns errors that are not for lack of pages at once.
     #[cold]
     #[inline(never)]
     fn malloc_with_more(&self, size: usize, first_error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
@@ -337,14 +339,24 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             // first.
             if self.taken.load(Acquire) == seen && supply.take(self.pages(), &self.ranges).is_err() {
                 drop(supply);
-                // As a last resort the object gets a page of its own instead of a slab.
-                self.slab.take_pages_without_slab();
-                return self.slab.kmalloc(size, Gfp::KERNEL);
+                return self.malloc_from_reserves(size);
             }
             self.taken.fetch_add(1, Release);
             self.take_note(&supply);
         }
         Err(error)
+    }
+
+    /// Serves a request when no more memory comes online. No other requests need the pages that watermarks keep, so
+    /// this one may use them. As a last resort, this and all later requests take pages instead of a slab
+    /// ([`take_pages_without_slab`](SlabAllocator::take_pages_without_slab)).
+    #[cold]
+    fn malloc_from_reserves(&self, size: usize) -> Result<NonNull<u8>, ObjectError> {
+        let gfp = Gfp::KERNEL.union(Gfp::MEMALLOC);
+        self.slab.kmalloc(size, gfp).or_else(|_| {
+            self.slab.take_pages_without_slab();
+            self.slab.kmalloc(size, gfp)
+        })
     }
 }
 

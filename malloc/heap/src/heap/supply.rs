@@ -14,6 +14,9 @@
 //! A free block is taken off the zone as an allocation, returned to the system with no lock held, and put on a separate
 //! list. So no state of a frame means "returned", and no mapping is split. A slab that is kept for later use makes a
 //! hole in a block. If no block of 2 MiB is whole, the wholly free slabs of the nodes are therefore freed first.
+//!
+//! All memory except that which is returned is charged to a [budget](crate::os::budget). If a budget is nearly used up,
+//! the engine gets a part of a block, in pieces of 32 KiB, and the rest of the block counts as returned.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
@@ -22,14 +25,15 @@ use core::ptr::NonNull;
 use freehold::PageAllocator;
 use freehold::base::lock::{Rank, Ranked};
 use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
-use freehold::page::{Config, MinFree, Range};
+use freehold::page::{Config, MinFree, Mobility, Range};
 use freehold::platform::Platform;
 use freehold::slab::slab::Slab;
 use freehold::slab::{CpuLocal, SlabAllocator, TablePlaces};
 use rustix::io::Errno;
 
-use super::returned::{Entry, HUGE, PageBlock, ReturnedBlocks};
-use super::{HeapError, LARGEST_BLOCK, PAGE_SIZE, SECTION_PAGES};
+use super::returned::{Entry, HUGE, LEAST, PageBlock, ReturnedBlocks};
+use super::{HeapConfig, HeapError, LARGEST_BLOCK, PAGE_SIZE, SECTION_PAGES};
+use crate::os::budget::MemoryBudget;
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{HugePages, Region, Reservation, page_size};
 
@@ -39,6 +43,9 @@ const STEP_PAGES: u32 = HUGE.pages();
 const STEP_MAX: u32 = 8 * STEP_PAGES;
 /// Divisor of the pages online that gives the size of the next step.
 const STEP_SHARE: u32 = 16;
+
+/// Bytes of the smallest block that is returned.
+const LEAST_BYTES: usize = LEAST.pages() as usize * PAGE_SIZE as usize;
 
 /// Address ranges of a heap, each mapped up to where it is used. They are unmapped when the heap is dropped.
 #[derive(Debug)]
@@ -125,10 +132,9 @@ impl Ranges {
     pub(super) unsafe fn parts<P: Platform + 'static, C: CpuLocal>(
         &self,
         engine: &Config<'_>,
-        caches: u16,
-        huge_pages: HugePages,
+        config: &HeapConfig,
     ) -> Result<Metadata<P>, HeapError> {
-        let Parts { pages, fixed, sections, slab, tables, returned } = Parts::plan::<P, C>(engine, caches);
+        let Parts { pages, fixed, sections, slab, tables, returned } = Parts::plan::<P, C>(engine, config.caches);
         grow(&self.pages, sections)?;
         grow(&self.slab, tables.kinds)?;
         let kinds = (tables.slabs / page_size()) * page_size();
@@ -146,7 +152,8 @@ impl Ranges {
                 sections_end: sections,
                 tables,
                 returned: ReturnedBlocks::new(NonNull::slice_from_raw_parts(entries, count).as_mut()),
-                huge_pages,
+                huge_pages: config.huge_pages,
+                budget: config.budget,
             };
             Ok(Metadata {
                 allocator: self.pages.start().cast().as_mut(),
@@ -178,6 +185,15 @@ unsafe fn bytes_of<'m>(start: NonNull<u8>, (from, to): (usize, usize)) -> &'m mu
     unsafe { core::slice::from_raw_parts_mut(start.add(from).cast::<MaybeUninit<u8>>().as_ptr(), to - from) }
 }
 
+/// Place of memory that has just come online.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Onlined {
+    /// The engine has it.
+    Released,
+    /// Recorded as returned, because the budget does not allow all of it.
+    Returned,
+}
+
 /// Memory of a heap that the engine cannot hand out at present.
 #[derive(Debug)]
 pub(super) struct Supply {
@@ -191,6 +207,8 @@ pub(super) struct Supply {
     tables: TablePlaces,
     returned: ReturnedBlocks,
     huge_pages: HugePages,
+    /// Budget of the memory that is online and not returned, and of its metadata.
+    budget: &'static MemoryBudget,
 }
 
 /// Rank of the supply's lock: it is taken before all locks under which memory comes online.
@@ -208,8 +226,23 @@ impl Supply {
     /// used.
     ///
     /// # Errors
-    /// If no memory is left, or the system refuses it.
+    /// If no memory is left, or the system or the budget refuses it.
     pub(super) fn take<P: Platform>(
+        &mut self,
+        pages: &PageAllocator<'static, P>,
+        ranges: &Ranges,
+    ) -> Result<(), HeapError> {
+        if self.returned.bytes() > 0 || self.bring_online(pages, ranges)? == Onlined::Returned {
+            return self.take_returned(pages, ranges);
+        }
+        Ok(())
+    }
+
+    /// Gives the engine the most recently returned blocks, until it has 2 MiB or no such block is left.
+    ///
+    /// # Errors
+    /// If the system or the budget refuses the first of them.
+    fn take_returned<P: Platform>(
         &mut self,
         pages: &PageAllocator<'static, P>,
         ranges: &Ranges,
@@ -218,19 +251,59 @@ impl Supply {
         while taken < HUGE.pages()
             && let Some(block) = self.returned.pop()
         {
-            if let Err(error) = self.map_again(ranges, block) {
-                self.returned.push(block);
-                return if taken > 0 { Ok(()) } else { Err(error) };
+            match self.take_block_back(pages, ranges, block) {
+                Ok(count) => taken += count,
+                Err(_) if taken > 0 => return Ok(()),
+                Err(error) => return Err(error),
             }
-            let freed = pages.free_pages(block.first, block.order);
-            debug_assert!(freed.is_ok(), "the free of a returned block failed");
-            taken += block.order.pages();
         }
-        if taken > 0 { Ok(()) } else { self.bring_online(pages, ranges) }
+        Ok(())
+    }
+
+    /// Gives the engine a returned block, or as much of it as the budget allows; the rest stays returned. Returns the
+    /// number of pages.
+    ///
+    /// # Errors
+    /// If the system or the budget refuses the block, which then stays returned.
+    fn take_block_back<P: Platform>(
+        &mut self,
+        pages: &PageAllocator<'static, P>,
+        ranges: &Ranges,
+        block: PageBlock,
+    ) -> Result<u32, HeapError> {
+        let bytes = self.budget.charge_part(block.bytes(), LEAST_BYTES);
+        let mapped = if bytes > 0 { self.map_again(ranges, block) } else { Err(over_budget(block.bytes())) };
+        if let Err(error) = mapped {
+            self.budget.release(bytes);
+            self.returned.push(block);
+            return Err(error);
+        }
+        if bytes == block.bytes() {
+            free_block(pages, block.first, block.order);
+        } else {
+            self.split(pages, block, bytes);
+        }
+        Ok((bytes / PAGE_SIZE as usize) as u32)
+    }
+
+    /// Splits a mapped block into its smallest pieces. Frees the first `bytes` bytes to the engine, and records the
+    /// other pieces as returned.
+    fn split<P: Platform>(&mut self, pages: &PageAllocator<'static, P>, block: PageBlock, bytes: usize) {
+        let split = pages.split_to(block.first, block.order, LEAST);
+        debug_assert!(split.is_ok(), "the split of an allocated block failed");
+        for offset in (0..block.order.pages()).step_by(LEAST.pages() as usize) {
+            let first = block.first.offset(offset);
+            if (offset as usize) < bytes / PAGE_SIZE as usize {
+                free_block(pages, first, LEAST);
+            } else {
+                self.returned.push(PageBlock { first, order: LEAST, is_mapped: true });
+            }
+        }
     }
 
     /// Records a block as returned.
     pub(super) fn put(&mut self, block: PageBlock) {
+        self.budget.release(block.bytes());
         self.returned.push(block);
     }
 
@@ -253,11 +326,13 @@ impl Supply {
         Ok(())
     }
 
+    /// Brings memory online that was never used. The engine gets all of it at once if the budget allows that; otherwise
+    /// the memory is recorded as returned.
     fn bring_online<P: Platform>(
         &mut self,
         pages: &PageAllocator<'static, P>,
         ranges: &Ranges,
-    ) -> Result<(), HeapError> {
+    ) -> Result<Onlined, HeapError> {
         let start = self.next.raw();
         let step = (start / STEP_SHARE).next_multiple_of(STEP_PAGES).clamp(STEP_PAGES, STEP_MAX);
         // With little memory left, a smaller step may succeed.
@@ -274,8 +349,30 @@ impl Supply {
         let storage = unsafe { freehold::base::carve::Storage::zeroed(mine) };
         pages.online_in(&range, storage).map_err(HeapError::Online)?;
         self.next = range.end;
-        pages.release(range.start, range.end).map_err(HeapError::Online)?;
+        let bytes = (range.end.raw() - range.start.raw()) as usize * PAGE_SIZE as usize;
+        let onlined = if self.budget.charge(bytes).is_ok() {
+            pages.release(range.start, range.end).map_err(HeapError::Online)?;
+            Onlined::Released
+        } else {
+            self.return_unused(pages, &range)?;
+            Onlined::Returned
+        };
         pages.set_up_watermarks(MinFree::BySize);
+        Ok(onlined)
+    }
+
+    /// Records memory that has just come online as returned, without giving it to the engine. The first block is taken
+    /// first.
+    fn return_unused<P: Platform>(
+        &mut self,
+        pages: &PageAllocator<'static, P>,
+        range: &Range,
+    ) -> Result<(), HeapError> {
+        for first in (range.start.raw()..range.end.raw()).step_by(HUGE.pages() as usize).rev() {
+            let block = PageBlock { first: Pfn::new(first), order: HUGE, is_mapped: true };
+            pages.adopt(block.first, HUGE, Mobility::Fixed).map_err(HeapError::Online)?;
+            self.returned.push(block);
+        }
         Ok(())
     }
 
@@ -290,14 +387,21 @@ impl Supply {
         // A step ends at the end of a section, because a section's metadata is set up with the first of its frames.
         let end = Pfn::new((start + step).min((start + 1).next_multiple_of(SECTION_PAGES)).min(self.end.raw()));
         let range = Range { start: self.next, end, node: NodeId(0), kind: ZoneKind::Normal };
-        grow(&ranges.pages, self.sections_end + pages.online_layout(&range).size())?;
-        grow(&ranges.slab, self.tables.slabs + (1 + end.raw() as usize) * Slab::SIZE)?;
-        grow(&ranges.returned, ReturnedBlocks::entries(end.raw()) * size_of::<Entry>())?;
+        self.grow_charged(&ranges.pages, self.sections_end + pages.online_layout(&range).size())?;
+        self.grow_charged(&ranges.slab, self.tables.slabs + (1 + end.raw() as usize) * Slab::SIZE)?;
+        self.grow_charged(&ranges.returned, ReturnedBlocks::entries(end.raw()) * size_of::<Entry>())?;
         self.make_kinds_writable(ranges, end)?;
         grow(&ranges.memory, end.raw() as usize * PAGE_SIZE as usize)?;
         // A kernel without huge pages was reported when the heap was created.
         let _advised = ranges.memory.advise(self.huge_pages);
         Ok(range)
+    }
+
+    /// Maps a range of metadata up to an offset, and charges what is mapped.
+    fn grow_charged(&self, range: &Reservation, end: usize) -> Result<(), HeapError> {
+        let bytes = end.next_multiple_of(page_size()).saturating_sub(range.mapped());
+        self.budget.charge(bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
+        grow(range, end).inspect_err(|_| self.budget.release(bytes))
     }
 
     /// Makes the kinds of all frames before `end` writable, which are bytes.
@@ -328,10 +432,20 @@ pub(super) fn empty<P: Platform>(
     // SAFETY: the block is allocated to this function's caller, and no other code has its address.
     let emptied = unsafe { memory.give_back(offset_of(block), block.bytes()) };
     if emptied.is_err() {
-        let freed = pages.free_pages(block.first, block.order);
-        debug_assert!(freed.is_ok(), "the free of an allocated block failed");
+        free_block(pages, block.first, block.order);
     }
     emptied
+}
+
+/// Frees an allocated block to the engine.
+fn free_block<P: Platform>(pages: &PageAllocator<'static, P>, first: Pfn, order: Order) {
+    let freed = pages.free_pages(first, order);
+    debug_assert!(freed.is_ok(), "the free of an allocated block failed");
+}
+
+/// Returns the error for memory that the budget does not allow.
+fn over_budget(bytes: usize) -> HeapError {
+    HeapError::Reserve { bytes, errno: Errno::NOMEM }
 }
 
 /// Returns the offset of a block in the range of the heap's memory.

@@ -1,6 +1,7 @@
 //! Services of Linux that the engine needs inside a process.
 //!
 //! ```text
+//! budget         limit of the memory that is taken from the system
 //! cpus           upper bound of CPU numbers
 //! mmap           address ranges
 //! gap            addresses for ranges that are mapped as they grow
@@ -11,6 +12,7 @@
 //! thread_local   CPU-local lists in thread-local storage, as a lower bound of the cost in benchmarks
 //! ```
 
+pub mod budget;
 pub mod cpus;
 mod gap;
 pub mod lock;

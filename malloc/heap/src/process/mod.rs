@@ -62,6 +62,7 @@ use freehold::slab::cpu::PushOutcome;
 use freehold::slab::fast_path::{Frontend, Sheaves};
 
 use crate::heap::Heap;
+use crate::os::budget::MemoryBudget;
 use crate::os::platform::{Process, StandardError};
 use crate::os::rseq::Rseq;
 use crate::runs::{FreeOutcome, PAGE};
@@ -84,6 +85,8 @@ type DefaultFastPath = Sheaves;
 static MALLOC: MallocCell = MallocCell::new();
 static GATE: Gate = Gate::new();
 static NESTED: Nested = Nested::new();
+/// Limit of the heap's and the runs' memory, if the options set one.
+static BUDGET: MemoryBudget = MemoryBudget::unlimited();
 static RETURNS: Returns = Returns::new();
 static CPU_ACTIVITY: CpuActivity = CpuActivity::new();
 

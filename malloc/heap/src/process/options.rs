@@ -23,6 +23,8 @@ pub struct Options {
     /// bytes in use; in the short run 1.5 times as many, plus three times the bytes in use. The helper ignores this
     /// number.
     pub keep: usize,
+    /// Most bytes of memory that the malloc takes from the system, at least [`LIMIT_MIN`].
+    pub limit: Option<usize>,
     /// Milliseconds after which free memory counts as old. Frees return old memory beyond the long-term limit. The
     /// helper returns all old runs, and free blocks of the heap of any age.
     pub age: u32,
@@ -92,6 +94,9 @@ pub enum Stats {
 /// Number of bytes to keep that is never reached, for a program that wants no memory returned.
 pub const KEEP_ALL: usize = usize::MAX / 2;
 
+/// Least bytes of a limit: a heap begins with 2 MiB, and a limit should leave room for runs beside them.
+pub const LIMIT_MIN: usize = 4 << 20;
+
 /// Returns the options of the process; `None` before its first request, or if no heap could be created.
 pub fn current() -> Option<Options> {
     super::MALLOC.get().map(|malloc| malloc.options)
@@ -108,6 +113,7 @@ impl Options {
     pub const DEFAULT: Options = Options {
         give_back: GiveBack::Frees,
         keep: 8 << 20,
+        limit: None,
         age: 2000,
         cpus: 64,
         huge_pages: HugePages::BySystem,
@@ -120,10 +126,10 @@ impl Options {
     };
 
     /// Description of the known settings, which is appended to a report of an unknown one.
-    pub const KNOWN: &str = "the options are return=frees|helper|never, keep=SIZE, age=MILLISECONDS, cpus=NUMBER, \
-                             huge-pages=system|wanted, sections=auto|locks, hardened=off|on, \
-                             stats=off|exit|long|sizes, stats-parent=NUMBER, stats-file=PATH, profile=PATH, \
-                             profile-rate=SIZE, profile-signal=NUMBER";
+    pub const KNOWN: &str = "the options are return=frees|helper|never, keep=SIZE, limit=SIZE (4M or more), \
+                             age=MILLISECONDS, cpus=NUMBER, huge-pages=system|wanted, sections=auto|locks, \
+                             hardened=off|on, stats=off|exit|long|sizes, stats-parent=NUMBER, stats-file=PATH, \
+                             profile=PATH, profile-rate=SIZE, profile-signal=NUMBER";
 
     /// Checks that every setting of a text is understood.
     ///
@@ -179,6 +185,7 @@ impl Options {
             (b"return", b"helper") => self.give_back = GiveBack::Helper,
             (b"return", b"never") => self.give_back = GiveBack::Never,
             (b"keep", size) => self.keep = bytes(size)?,
+            (b"limit", size) => self.limit = Some(bytes(size).filter(|&limit| limit >= LIMIT_MIN)?),
             (b"age", time) => self.age = u32::try_from(number(time)?).ok()?,
             (b"cpus", count) => self.cpus = u32::try_from(number(count)?).ok().filter(|&count| count > 0)?,
             (b"huge-pages", b"system") => self.huge_pages = HugePages::BySystem,
@@ -238,11 +245,13 @@ mod tests {
 
     #[test]
     fn options_are_parsed() {
-        let text = "return=helper, keep=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,hardened=on,stats=long,\
+        let text = "return=helper, keep=4M,limit=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,\
+                    hardened=on,stats=long,\
                     stats-parent=7,stats-file=x,profile=/var/a=b.%p,profile-rate=4k,profile-signal=12,";
         let wanted = Options {
             give_back: GiveBack::Helper,
             keep: 4 << 20,
+            limit: Some(4 << 20),
             age: 250,
             cpus: 3,
             huge_pages: HugePages::Wanted,
@@ -266,6 +275,9 @@ mod tests {
             "keep=x",
             "keep=1T",
             "keep=99999999999999999G",
+            "limit=0",
+            "limit=x",
+            "limit=4095K",
             "colour=red",
             "age=-1",
             "cpus=0",

@@ -38,7 +38,10 @@ pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize, site: Site) 
     if fits {
         return Some(ResizeOutcome::InPlace);
     }
-    let new = allocate(size, align, site)?;
+    let Some(new) = allocate(size, align, site) else {
+        // The failed request has returned free memory, which a limit of memory may let the block have in place.
+        return fits_in_place(start, old, size, align, site)?.then_some(ResizeOutcome::InPlace);
+    };
     // SAFETY: the caller owns the old block of `old` bytes; the new one was just allocated, so the two do not overlap.
     // The block has moved, and the caller has promised not to use the old one any more.
     unsafe {

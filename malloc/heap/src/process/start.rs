@@ -15,7 +15,7 @@ use rustix::thread::sched_yield;
 
 use super::options::{self, Hardened, Options, Sections};
 use super::parts::Malloc;
-use super::{AnyHeap, DefaultFastPath, NESTED, fork, hardened, nested, outline, profile};
+use super::{AnyHeap, BUDGET, DefaultFastPath, NESTED, fork, hardened, nested, outline, profile};
 use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, data_limit, memory_bytes};
@@ -204,10 +204,14 @@ impl Malloc {
     #[cold]
     fn make() -> Option<Malloc> {
         let options = Options::from_environment();
+        if let Some(bytes) = options.limit {
+            BUDGET.set_limit(bytes);
+        }
         let limit = [address_space_limit(), data_limit()].into_iter().flatten().min();
         let shares = Shares::of_limit(memory_bytes(), limit);
         let heap = halves(shares.objects, LARGEST_BLOCK).find_map(|bytes| AnyHeap::make(bytes, &options))?;
-        let runs = halves(shares.runs, RUNS_LEAST).find_map(|bytes| Runs::new(bytes, cpu_count()).ok())?;
+        let runs =
+            halves(shares.runs, RUNS_LEAST).find_map(|bytes| Runs::with_budget(bytes, cpu_count(), &BUDGET).ok())?;
         Some(Malloc { heap, runs, options })
     }
 }
@@ -268,7 +272,8 @@ impl AnyHeap {
             Hardened::Off => Policy::default(),
             Hardened::On => RANDOM,
         };
-        let config = HeapConfig { bytes, policy, huge_pages: options.huge_pages, caches: own_caches(&policy) };
+        let (huge_pages, caches) = (options.huge_pages, own_caches(&policy));
+        let config = HeapConfig { bytes, policy, huge_pages, caches, budget: &BUDGET };
         match options.sections {
             Sections::Locks => AnyHeap::with_locks(&config),
             Sections::Auto => match Heap::with_rseq(&config) {

@@ -79,6 +79,12 @@ impl RunCache {
             .any(|place| place.load(Relaxed) == 0 && place.compare_exchange(0, word, AcqRel, Relaxed).is_ok())
     }
 
+    /// Returns the bytes of all runs.
+    pub(super) fn bytes(&self) -> usize {
+        let words = (0..self.count).flat_map(|cpu| &self.row(cpu).0).map(|place| place.load(Relaxed));
+        words.map(|word| pages_of(word) as usize * PAGE).sum()
+    }
+
     /// Empties all slots, and passes the first page and the length of each run to `take`.
     pub(super) fn drain(&self, mut take: impl FnMut(u32, u32)) {
         for place in (0..self.count).flat_map(|cpu| &self.row(cpu).0) {

@@ -40,6 +40,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 use freehold::base::CpuId;
 use rustix::io::Errno;
 
+use crate::os::budget::{MemoryBudget, UNLIMITED};
 use crate::os::lock::Mutex;
 use crate::os::mmap::{Region, Reservation};
 use cache::RunCache;
@@ -66,6 +67,7 @@ pub struct Runs {
     /// Bytes of [`Usage::used`] at the last release of the lock, for readers that do not take it.
     used: AtomicUsize,
     backed: AtomicUsize,
+    empty: AtomicUsize,
     /// Number of guarded runs that are in use or held.
     guarded: AtomicU32,
     range: Reservation,
@@ -103,10 +105,19 @@ impl Runs {
     /// # Errors
     /// If the address space has no room for such a range.
     pub fn new(bytes: usize, cpus: u16) -> Result<Runs, Errno> {
+        Runs::with_budget(bytes, cpus, &UNLIMITED)
+    }
+
+    /// Chooses a range as [`new`](Self::new) does. Pages that have memory, and their table, are charged to the budget.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub fn with_budget(bytes: usize, cpus: u16, budget: &'static MemoryBudget) -> Result<Runs, Errno> {
         let pages = u32::try_from(bytes / PAGE).unwrap_or(u32::MAX) / HUGE * HUGE;
         let range = Reservation::growing(pages as usize * PAGE, HUGE as usize * PAGE, Region::Upper)?;
-        let (table, cached, space) = (Table::new(pages)?, RunCache::new(cpus)?, Mutex::new(Space::new(pages)));
-        Ok(Runs { table, cached, space, used: 0.into(), backed: 0.into(), guarded: 0.into(), range })
+        let (table, cached, space) = (Table::new(pages)?, RunCache::new(cpus)?, Mutex::new(Space::new(pages, budget)));
+        let (used, backed, empty) = (0.into(), 0.into(), 0.into());
+        Ok(Runs { table, cached, space, used, backed, empty, guarded: 0.into(), range })
     }
 
     /// Returns the address range that contains the runs.
@@ -247,15 +258,21 @@ impl Runs {
     /// each other. Takes no lock.
     #[inline]
     pub fn usage(&self) -> Usage {
-        Usage { used: self.used.load(Relaxed), backed: self.backed.load(Relaxed) }
+        Usage { used: self.used.load(Relaxed), backed: self.backed.load(Relaxed), empty: self.empty.load(Relaxed) }
+    }
+
+    /// Returns the bytes of runs in CPUs' caches. Takes no lock.
+    pub fn cached_bytes(&self) -> usize {
+        self.cached.bytes()
     }
 
     fn locked<R>(&self, change: impl FnOnce(&mut Space) -> R) -> R {
         let mut space = self.space.lock();
         let result = change(&mut space);
-        let Usage { used, backed } = space.usage();
+        let Usage { used, backed, empty } = space.usage();
         self.used.store(used, Relaxed);
         self.backed.store(backed, Relaxed);
+        self.empty.store(empty, Relaxed);
         result
     }
 

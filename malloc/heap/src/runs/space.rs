@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::bins::Bins;
 use super::table::{Kind, NONE, Table};
 use super::{Claimed, HUGE, PAGE};
+use crate::os::budget::MemoryBudget;
 use crate::os::mmap::Reservation;
 
 /// Divisor of the used part of the range that gives the pages by which it grows, from 2 MiB to 32 MiB: few system calls,
@@ -32,6 +33,8 @@ pub(super) struct Space {
     /// Pages of the range.
     pages: u32,
     usage: Usage,
+    /// Budget of the pages that are not empty, and of the table.
+    budget: &'static MemoryBudget,
 }
 
 /// Bytes of a range by their use.
@@ -41,6 +44,8 @@ pub struct Usage {
     pub used: usize,
     /// Bytes of free runs that have memory.
     pub backed: usize,
+    /// Bytes of free runs that have no memory: it was returned to the system, or was never used.
+    pub empty: usize,
 }
 
 /// A run that was just allocated.
@@ -51,8 +56,9 @@ pub(super) struct Allocation {
 }
 
 impl Space {
-    pub(super) const fn new(pages: u32) -> Space {
-        Space { backed: Bins::EMPTY, empty: Bins::EMPTY, end: 0, pages, usage: Usage { used: 0, backed: 0 } }
+    pub(super) const fn new(pages: u32, budget: &'static MemoryBudget) -> Space {
+        let usage = Usage { used: 0, backed: 0, empty: 0 };
+        Space { backed: Bins::EMPTY, empty: Bins::EMPTY, end: 0, pages, usage, budget }
     }
 
     pub(super) fn usage(&self) -> Usage {
@@ -63,7 +69,7 @@ impl Space {
     /// preferred.
     ///
     /// # Errors
-    /// If the range has no room, or the system refuses memory.
+    /// If the range has no room, or the system or the budget refuses memory.
     pub(super) fn take(
         &mut self,
         table: &Table,
@@ -80,7 +86,7 @@ impl Space {
                 {
                     return Ok(Allocation { first, is_empty: false });
                 }
-                self.empty.find(table, wide).map_or_else(|| self.grow(table, range, wide), Ok)?
+                self.take_empty(table, range, pages, wide)?
             }
         };
         let (kind, size) = table.run_at(run);
@@ -95,6 +101,16 @@ impl Space {
         table.write(first, pages, Kind::Used, 0);
         self.usage.used += pages as usize * PAGE;
         Ok(Allocation { first, is_empty: kind == Kind::Empty })
+    }
+
+    /// Charges `pages` pages, and returns an empty run of at least `wide` pages. The range grows if it has none.
+    ///
+    /// # Errors
+    /// If the range has no room, or the system or the budget refuses memory.
+    fn take_empty(&mut self, table: &Table, range: &Reservation, pages: u32, wide: u32) -> Result<u32, Errno> {
+        self.budget.charge(pages as usize * PAGE)?;
+        let run = self.empty.find(table, wide).map_or_else(|| self.grow(table, range, wide), Ok);
+        run.inspect_err(|_| self.budget.release(pages as usize * PAGE))
     }
 
     /// Allocates a backed run that is too short together with the missing pages of an adjacent empty run. Otherwise
@@ -117,6 +133,7 @@ impl Space {
         })?;
         let (beside, size) = (beside?, table.run_at(run).1);
         let (other, missing) = (table.run_at(beside).1, pages - size);
+        self.budget.charge(missing as usize * PAGE).ok()?;
         self.unlist(table, run, Kind::Backed, size);
         self.unlist(table, beside, Kind::Empty, other);
         let first = if beside > run { run } else { run - missing };
@@ -141,6 +158,7 @@ impl Space {
     /// Frees a claimed run that has lost its memory.
     pub(super) fn put_empty(&mut self, table: &Table, first: u32, pages: u32) {
         self.usage.used -= pages as usize * PAGE;
+        self.budget.release(pages as usize * PAGE);
         self.join(table, first, pages, Kind::Empty, 0);
     }
 
@@ -162,6 +180,9 @@ impl Space {
         }
         let (kind, size) = table.run_at(next);
         if !matches!(kind, Kind::Backed | Kind::Empty) || size < wanted {
+            return false;
+        }
+        if kind == Kind::Empty && self.budget.charge(wanted as usize * PAGE).is_err() {
             return false;
         }
         let since = table.since(next);
@@ -189,6 +210,9 @@ impl Space {
 
     /// Frees a run that [`take_backed`](Self::take_backed) claimed, with or without memory.
     pub(super) fn put_taken(&mut self, table: &Table, first: u32, pages: u32, is_empty: bool, since: u32) {
+        if is_empty {
+            self.budget.release(pages as usize * PAGE);
+        }
         self.join(table, first, pages, if is_empty { Kind::Empty } else { Kind::Backed }, since);
     }
 
@@ -228,10 +252,12 @@ impl Space {
         Ok(self.join(table, first, step, Kind::Empty, 0))
     }
 
-    /// Maps more pages of the range, and their entries before, which take far less memory.
+    /// Maps more pages of the range, and their entries before, which take far less memory. The entries are charged.
     fn map(&self, table: &Table, range: &Reservation, pages: u32) -> Result<(), Errno> {
-        table.grow(self.end + pages)?;
-        range.grow((self.end + pages) as usize * PAGE)
+        let (end, bytes) = (self.end + pages, table.growth(self.end + pages));
+        self.budget.charge(bytes)?;
+        table.grow(end).inspect_err(|_| self.budget.release(bytes))?;
+        range.grow(end as usize * PAGE)
     }
 
     /// Frees a run, merges it with adjacent free runs of its kind, and returns the first page of the result.
@@ -268,7 +294,10 @@ impl Space {
                 self.usage.backed += pages as usize * PAGE;
                 self.backed.insert(table, first, pages);
             }
-            _ => self.empty.insert(table, first, pages),
+            _ => {
+                self.usage.empty += pages as usize * PAGE;
+                self.empty.insert(table, first, pages);
+            }
         }
     }
 
@@ -279,7 +308,10 @@ impl Space {
                 self.usage.backed -= pages as usize * PAGE;
                 self.backed.remove(table, first, pages);
             }
-            _ => self.empty.remove(table, first, pages),
+            _ => {
+                self.usage.empty -= pages as usize * PAGE;
+                self.empty.remove(table, first, pages);
+            }
         }
     }
 
@@ -303,7 +335,7 @@ impl Space {
             }
             match kind {
                 Kind::Backed => usage.backed += pages as usize * PAGE,
-                Kind::Empty => {}
+                Kind::Empty => usage.empty += pages as usize * PAGE,
                 _ => usage.used += pages as usize * PAGE,
             }
             (page, last) = (page + pages, kind);

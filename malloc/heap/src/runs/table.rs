@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use rustix::io::Errno;
 
 use super::PAGE;
-use crate::os::mmap::{Region, Reservation};
+use crate::os::mmap::{Region, Reservation, page_size};
 
 /// Kind of a run, as recorded for its first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,12 @@ impl Table {
     #[inline]
     pub(super) fn used(&self) -> u32 {
         self.used.load(Acquire)
+    }
+
+    /// Returns the bytes that are mapped when the table grows to `pages` pages.
+    pub(super) fn growth(&self, pages: u32) -> usize {
+        let end = (pages as usize * size_of::<Edge>()).next_multiple_of(page_size());
+        end.saturating_sub(self.edges.mapped())
     }
 
     /// Maps the entries of all pages before page `pages`.

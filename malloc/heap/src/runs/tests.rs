@@ -89,7 +89,7 @@ fn random_runs_do_not_overlap() {
     runs.check();
     assert_eq!(runs.usage().used, 0);
     runs.give_back(usize::MAX, 99);
-    assert_eq!(runs.usage(), Usage::default());
+    assert_eq!((runs.usage().used, runs.usage().backed), (0, 0));
     runs.check();
 }
 
@@ -128,7 +128,8 @@ fn oldest_runs_are_purged_first_and_read_as_zero() {
     runs.give(old, 1);
     runs.give(new, 5);
     assert_eq!(runs.give_back(usize::MAX, 4), 3000 * PAGE);
-    assert_eq!(runs.usage(), Usage { used: PAGE, backed: 3000 * PAGE });
+    let usage = runs.usage();
+    assert_eq!((usage.used, usage.backed), (PAGE, 3000 * PAGE));
     let again = runs.alloc(3000, 1).unwrap();
     assert_eq!(again, Run { start: new, is_zero: false }, "what has memory is used first");
     let empty = runs.alloc(3000, 1).unwrap();
@@ -187,4 +188,25 @@ fn threads_share_runs() {
     runs.drain(0);
     runs.check();
     assert_eq!(runs.usage().used, 0);
+}
+
+/// Only pages that have memory are charged: those of runs in use, and of free runs whose memory was not returned.
+#[test]
+fn runs_are_charged_to_their_budget() {
+    static BUDGET: MemoryBudget = MemoryBudget::unlimited();
+    BUDGET.set_limit(8 * MIB);
+    let runs = Runs::with_budget(64 * MIB, 1, &BUDGET).unwrap();
+    let large = runs.alloc(1024, 1).unwrap();
+    let small = runs.alloc(512, 1).unwrap();
+    assert_eq!(runs.alloc(512, 1), Err(Errno::NOMEM), "the table needs a part of the budget");
+    assert!(!runs.resize(small.start, 1024, 0), "a run must not grow beyond the budget");
+    runs.give(large.start, 0);
+    assert!(runs.alloc(1200, 1).is_err() && runs.usage().backed > 0, "a free run with memory is charged");
+    runs.give_back(usize::MAX, u32::MAX);
+    assert_eq!((runs.usage().used, runs.usage().backed), (512 * PAGE, 0));
+    let again = runs.alloc(1200, 1).unwrap();
+    assert!(again.is_zero);
+    runs.give(again.start, 0);
+    runs.give(small.start, 0);
+    runs.check();
 }

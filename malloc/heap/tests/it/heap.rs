@@ -10,6 +10,7 @@ use freehold::slab::fast_path::{Sheaves, Tagged};
 use freehold::slab::freelist::Plain;
 use freehold::slab::{CpuLocal, ObjectError};
 use freehold_malloc::heap::{Heap, HeapConfig, HeapError, PieceSize};
+use freehold_malloc::os::budget::MemoryBudget;
 use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
 use freehold_malloc::os::rseq::Rseq;
@@ -97,6 +98,34 @@ fn objects_of_more_than_8_bytes_are_aligned_to_16() {
             unsafe { heap.free(object) }.expect("the pointer must be an object in use");
         }
     }
+}
+
+/// A budget that is not a multiple of 2 MiB. All of it is usable, except for metadata and a piece of 32 KiB. Memory
+/// that was returned to the system can be used again.
+#[test]
+fn heap_uses_its_whole_budget_and_no_more() {
+    const LIMIT: usize = 11 << 20;
+    const SIZE: usize = 4096;
+    static BUDGET: MemoryBudget = MemoryBudget::unlimited();
+    BUDGET.set_limit(LIMIT);
+    let config = HeapConfig { budget: &BUDGET, ..config(SECTION, Policy::FREEHOLD) };
+    let heap = Heap::with_locks(&config).expect("a small heap can be created");
+    for _ in 0..3 {
+        let objects: Vec<_> = std::iter::from_fn(|| heap.malloc(SIZE).ok()).collect();
+        let bytes = objects.len() * SIZE;
+        assert!(bytes < LIMIT && bytes > LIMIT / 16 * 15, "{bytes} bytes, {:?}", heap.usage());
+        for object in objects {
+            // SAFETY: the object was just allocated and is freed once.
+            unsafe { heap.free(object) }.expect("the pointer must be an object in use");
+        }
+        heap.slab().shrink();
+        assert!(BUDGET.charge(LIMIT / 2).is_err(), "free memory that has pages is charged");
+        heap.give_back_pieces(usize::MAX, PieceSize::Small);
+        BUDGET.charge(LIMIT / 2).expect("returned memory is not charged");
+        BUDGET.release(LIMIT / 2);
+    }
+    // SAFETY: no other thread uses the heap.
+    unsafe { heap.slab().check() }.expect("the check must find no error");
 }
 
 /// Objects of 3 KiB in slabs of 32 KiB, every sixteenth of which stays: about half of the slabs are free, and no block
