@@ -4,15 +4,17 @@ use core::ffi::{c_int, c_void};
 use core::fmt::{self, Write};
 
 use freehold_malloc::os::platform::StandardError;
-use freehold_malloc::process::stats::{self, Summary};
+use freehold_malloc::process::stats::{self, SizeSummary};
 use freehold_malloc::process::usage::Usage;
 use freehold_malloc::process::{keep, line, options};
 
-/// glibc's `mallinfo` structure. Fields that have no meaning for this allocator are zero.
+/// glibc's `mallinfo` structure. Fields that have no meaning for this allocator are zero. The sum of `uordblks` and
+/// `fordblks` is that of `arena` and `hblkhd`. No field has the returned bytes; they are `usmblks` without `arena` and
+/// `hblkhd`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mallinfo<T> {
-    /// Bytes that came from the system for objects: in use, idle and free.
+    /// Bytes from the system beside those in `hblkhd`: objects in use, cached and idle, and free pages.
     pub arena: T,
     /// Number of free blocks; always zero.
     pub ordblks: T,
@@ -20,28 +22,33 @@ pub struct Mallinfo<T> {
     pub smblks: T,
     /// Always zero.
     pub hblks: T,
-    /// Bytes of runs of pages.
+    /// Bytes of runs of pages in use or cached.
     pub hblkhd: T,
-    /// Always zero.
+    /// Bytes that were taken from the system, including those that were returned. glibc: the highest number of bytes,
+    /// which it does not count any more.
     pub usmblks: T,
-    /// Always zero.
+    /// Cached bytes: freed blocks in caches of CPUs and nodes. glibc: those in its fast bins.
     pub fsmblks: T,
-    /// Bytes in use.
+    /// Live bytes: blocks in use by the program. In a hardened process, also freed blocks that are held.
     pub uordblks: T,
-    /// Free bytes.
+    /// Cached and kept bytes: all memory that is not in use and was not returned.
     pub fordblks: T,
-    /// Bytes that `malloc_trim` would return to the system.
+    /// Bytes of free pages, which `malloc_trim` would return to the system. Kept bytes also have idle parts of slabs.
     pub keepcost: T,
 }
 
-fn mallinfo_of<T: Default>(of: impl Fn(usize) -> T) -> Mallinfo<T> {
-    let Summary { objects, idle_in_slabs, runs, free, .. } = stats::summary().unwrap_or_default();
+fn mallinfo_of<T: Default>(convert: fn(usize) -> T) -> Mallinfo<T> {
+    let summary = stats::summary().unwrap_or_default();
+    let runs = summary.runs + summary.cached_runs;
+    let all = summary.live() + summary.cached() + summary.kept();
     Mallinfo {
-        arena: of(objects + idle_in_slabs + free),
-        hblkhd: of(runs),
-        uordblks: of(objects + runs),
-        fordblks: of(idle_in_slabs + free),
-        keepcost: of(free),
+        arena: convert(all - runs),
+        hblkhd: convert(runs),
+        usmblks: convert(all + summary.returned),
+        fsmblks: convert(summary.cached()),
+        uordblks: convert(summary.live()),
+        fordblks: convert(summary.cached() + summary.kept()),
+        keepcost: convert(summary.free),
         ..Mallinfo::default()
     }
 }
@@ -124,26 +131,28 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut libc::FILE) ->
     if write_info(&mut Stream(stream)).is_ok() { 0 } else { -1 }
 }
 
+/// Writes the memory of each size, of runs and of free pages, and their sums. All numbers are bytes, except `slabs`.
 fn write_info(to: &mut dyn Write) -> fmt::Result {
-    let Summary { objects, idle_in_slabs, runs, free, returned } = stats::summary().unwrap_or_default();
+    // The numbers are taken before the stream allocates its buffer.
+    let snapshot = stats::snapshot().unwrap_or_default();
+    let summary = &snapshot.summary;
     writeln!(to, "<malloc version=\"freehold-1\">\n<sizes>")?;
-    let mut result = Ok(());
-    stats::each_size(|cache, usage| {
-        let line = writeln!(
+    for SizeSummary { size, live, cached, kept, slabs } in snapshot.sizes() {
+        writeln!(
             to,
-            "  <size bytes=\"{}\" used=\"{}\" total=\"{}\" slabs=\"{}\"/>",
-            cache.object_size(),
-            usage.active,
-            usage.objects,
-            usage.slabs
-        );
-        result = result.and(line);
-    });
-    result?;
+            "  <size bytes=\"{size}\" live=\"{live}\" cached=\"{cached}\" kept=\"{kept}\" slabs=\"{slabs}\"/>"
+        )?;
+    }
     writeln!(to, "</sizes>")?;
-    for (kind, bytes) in
-        [("objects", objects), ("idle", idle_in_slabs), ("runs", runs), ("free", free), ("returned", returned)]
-    {
+    writeln!(to, "<runs live=\"{}\" cached=\"{}\"/>", summary.runs, summary.cached_runs)?;
+    writeln!(to, "<pages kept=\"{}\" returned=\"{}\"/>", snapshot.kept_pages(), summary.returned)?;
+    let totals = [
+        ("live", summary.live()),
+        ("cached", summary.cached()),
+        ("kept", summary.kept()),
+        ("returned", summary.returned),
+    ];
+    for (kind, bytes) in totals {
         writeln!(to, "<total type=\"{kind}\" size=\"{bytes}\"/>")?;
     }
     writeln!(to, "</malloc>")

@@ -1,7 +1,7 @@
 //! Conformance of the malloc with C and C++: compiles and runs the programs in `malloc/preload/tests`.
 //!
-//! They check each function, forks, signals and threads, the start of the helper thread, the option `limit`, and
-//! limited address space and memory.
+//! They check each function, forks, signals and threads, the start of the helper thread, statistics, the option
+//! `limit`, and limited address space and memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -53,7 +53,7 @@ const fn limited_malloc(argument: &'static str, size: &'static str) -> Run {
     Run { argument, limit: Limit::Malloc(size) }
 }
 
-const PROGRAMS: [Program; 6] = [
+const PROGRAMS: [Program; 7] = [
     Program { source: "conformance.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
     Program {
         source: "conformance.cc",
@@ -84,6 +84,7 @@ const PROGRAMS: [Program; 6] = [
             limited_malloc("signals", "64M"),
         ],
     },
+    Program { source: "numbers.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
     Program {
         source: "storms.c",
         compiler: "gcc",

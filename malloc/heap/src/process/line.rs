@@ -45,7 +45,15 @@ mod tests {
     fn longest_line_is_complete() {
         let usage = Usage::longest();
         let most = usize::MAX;
-        let summary = Summary { objects: most, idle_in_slabs: most, runs: most, free: most, returned: most };
+        let summary = Summary {
+            objects: most,
+            cached_objects: most,
+            idle_in_slabs: most,
+            runs: most,
+            cached_runs: most,
+            free: most,
+            returned: most,
+        };
         let mut text = String::new();
         write(&usage, &summary, &mut text);
         assert!(
