@@ -6,8 +6,8 @@
 //!
 //! Order of files: [`target`] opens the process and finds the [`Outline`](freehold_malloc::process::outline::Outline)
 //! with the addresses of the tables; `sheaves` reads the objects in CPUs' caches; `slabs` walks the pages block by
-//! block; `runs` walks the runs; [`map`] combines the results; `report` formats them; [`watch`] samples many processes
-//! repeatedly.
+//! block; `runs` walks the runs; [`states`] sums memory by state; [`map`] combines the results; `report` and
+//! [`openmetrics`] format them; [`watch`] samples many processes repeatedly.
 //!
 //! # Design
 //!
@@ -21,10 +21,12 @@
 
 mod amount;
 pub mod map;
+pub mod openmetrics;
 mod report;
 mod runs;
 mod sheaves;
 mod slabs;
+pub mod states;
 pub mod target;
 pub mod watch;
 

@@ -9,6 +9,7 @@ use crate::amount::{Amount, PAGE_BYTES};
 use crate::runs::{self, RunRow, Runs};
 use crate::sheaves;
 use crate::slabs::{self, BLOCK, Block, Caches, Pages, Part};
+use crate::states::{BlockKind, StateBytes, StateRow, States};
 use crate::target::{HeapError, Target};
 
 /// Divisor of a block's pages: a block is sparse, and its pins are listed, if at most this share of its pages are
@@ -30,8 +31,10 @@ pub struct HeapMap {
     pub pins: Vec<PinRow>,
     /// The blocks with the fewest slab pages, without blocks that have none.
     pub blocks: Vec<BlockRow>,
-    /// Runs of pages in use, by size.
+    /// Runs of pages in use or cached, by size.
     pub runs: Vec<RunRow>,
+    /// Live, cached, kept and returned memory, in total and by size.
+    pub states: States,
 }
 
 /// Limits of the lists.
@@ -95,6 +98,8 @@ pub struct SizeRow {
     pub slabs: u64,
     /// Bytes of the slabs.
     pub bytes: u64,
+    /// Bytes of the slabs that are in memory.
+    pub in_memory: u64,
     /// Number of blocks that contain slabs of this cache.
     pub blocks: u64,
 }
@@ -180,9 +185,11 @@ impl HeapMap {
             is_hardened: outline.is_hardened,
         };
         let sizes = sizes(&blocks, caches);
+        let memory = memory(&blocks, &sizes, &runs);
         Ok(HeapMap {
             process,
-            memory: memory(&blocks, &sizes, &runs),
+            states: states(&memory, &sizes, &runs.rows),
+            memory,
             sizes,
             fullness: fullness(&blocks),
             pins: pins(&blocks, caches),
@@ -245,6 +252,7 @@ fn sizes(blocks: &[Block], caches: &Caches) -> Vec<SizeRow> {
         row.room += slabs * u64::from(cache.layout.objects);
         row.slabs += slabs;
         row.bytes += slabs * u64::from(cache.layout.order.pages()) * PAGE_BYTES;
+        row.in_memory += u64::from(part.pages_in_memory) * PAGE_BYTES;
         row.blocks += 1;
     }
     rows.into_values().collect()
@@ -262,6 +270,28 @@ fn memory(blocks: &[Block], sizes: &[SizeRow], runs: &Runs) -> MemoryRow {
         cached_runs: runs.claimed,
         free_runs: runs.free,
     }
+}
+
+fn states(memory: &MemoryRow, sizes: &[SizeRow], runs: &[RunRow]) -> States {
+    let pages = StateBytes { kept: memory.free(), returned: memory.given_back(), ..StateBytes::default() };
+    let pages = StateRow { kind: BlockKind::Pages, size: None, bytes: pages };
+    States::sum(sizes.iter().map(size_state).chain(runs.iter().map(run_state)).chain([pages]).collect())
+}
+
+/// Returns the memory of a cache's slabs by state. A table does not show which objects are in memory, so live and
+/// cached objects count as if they were.
+fn size_state(row: &SizeRow) -> StateRow {
+    let size = u64::from(row.size);
+    let (live, cached) = (row.objects * size, row.cached * size);
+    let resident = row.in_memory.max(live + cached);
+    let (kept, returned) = (resident - live - cached, row.bytes.saturating_sub(resident));
+    let kind = if row.request_bytes.is_some() { BlockKind::Objects } else { BlockKind::Sheaves };
+    StateRow { kind, size: Some(size), bytes: StateBytes { live, cached, kept, returned } }
+}
+
+fn run_state(row: &RunRow) -> StateRow {
+    let bytes = StateBytes { live: row.bytes, cached: row.cached_bytes, ..StateBytes::default() };
+    StateRow { kind: BlockKind::Runs, size: Some(row.most_bytes), bytes }
 }
 
 fn sum_pages(blocks: &[Block], pages: fn(&Block) -> u32) -> u64 {
@@ -356,6 +386,38 @@ mod tests {
             assert_eq!(row.in_memory(), slabs + 20 + 3 + 16);
             assert_eq!(row.used() + row.idle() + row.free(), row.in_memory());
             assert_eq!(row.given_back(), 30);
+        }
+    }
+
+    /// All memory is in one state, for any part of the slabs that is in memory.
+    #[test]
+    fn totals_are_sums_and_cover_all_memory() {
+        for in_memory in [0, 1000, 4096] {
+            let sizes = [SizeRow {
+                request_bytes: Some([49, 64]),
+                size: 64,
+                objects: 10,
+                cached: 5,
+                bytes: 4096,
+                in_memory,
+                ..SizeRow::default()
+            }];
+            let runs = [RunRow { most_bytes: 65_536, runs: 1, bytes: 40_960, cached_bytes: 36_864 }];
+            let memory = MemoryRow {
+                slabs: Amount { bytes: 4096, in_memory },
+                free_pages: Amount { bytes: 8192, in_memory: 4096 },
+                runs: Amount { bytes: 40_960, in_memory: 0 },
+                cached_runs: Amount { bytes: 36_864, in_memory: 36_864 },
+                free_runs: Amount { bytes: 12_288, in_memory: 8192 },
+                ..MemoryRow::default()
+            };
+            let States { total, parts } = states(&memory, &sizes, &runs);
+            let StateBytes { live, cached, kept, returned } = total;
+            assert_eq!((live, cached), (640 + 40_960, 320 + 36_864));
+            assert_eq!(live + cached + kept + returned, 4096 + 8192 + 40_960 + 36_864 + 12_288);
+            assert_eq!(kept, in_memory.saturating_sub(960) + 12_288);
+            let kinds: Vec<_> = parts.iter().map(|part| (part.kind.name(), part.size)).collect();
+            assert_eq!(kinds, [("objects", Some(64)), ("runs", Some(65_536)), ("pages", None)]);
         }
     }
 }

@@ -8,6 +8,7 @@ use freehold_report::report::{Caveats, Column, Report, Table, Value};
 
 use crate::map::{BlockPin, HeapMap};
 use crate::slabs::BLOCK;
+use crate::states::{HEADINGS, StateBytes};
 
 /// Bytes of a KiB.
 const KIB: u64 = 1 << 10;
@@ -38,6 +39,20 @@ impl Document for HeapMap {
 }
 
 impl HeapMap {
+    /// Returns a short report: the totals by state, and those of the `most` sizes with most live memory.
+    pub fn report_states(&self, most: usize) -> Report {
+        let process = &self.process;
+        let all = states_row("all".to_owned(), &self.states.total);
+        let parts = self.states.largest(most).into_iter().map(|part| states_row(part.label(), &part.bytes));
+        let headings = HEADINGS.map(|heading| Column::counting(heading, "KiB"));
+        let columns = [Column::words("memory")].into_iter().chain(headings).collect();
+        Report {
+            subject: vec![format!("process {}, {}: {} resident", process.pid, process.name, size(process.resident))],
+            tables: vec![Table::new("Memory", columns, [all].into_iter().chain(parts))],
+            ..Report::default()
+        }
+    }
+
     fn in_short(&self) -> Vec<String> {
         let memory = &self.memory;
         let all = memory.in_memory();
@@ -116,10 +131,10 @@ impl HeapMap {
     }
 
     fn runs_table(&self) -> Table {
-        let rows = self
-            .runs
-            .iter()
-            .map(|row| vec![Value::Text(size(row.most_bytes)), Value::count(row.runs), Value::count(row.bytes / KIB)]);
+        let rows =
+            self.runs.iter().filter(|row| row.runs > 0).map(|row| {
+                vec![Value::Text(size(row.most_bytes)), Value::count(row.runs), Value::count(row.bytes / KIB)]
+            });
         Table::new("Runs of pages in use", Column::several(&[], &["up to", "runs", "KiB"]), rows)
     }
 
@@ -169,6 +184,11 @@ impl HeapMap {
         columns.push(Column::words("contents"));
         Table::new("Emptiest blocks that are not free", columns, rows)
     }
+}
+
+fn states_row(name: String, bytes: &StateBytes) -> Vec<Value> {
+    let numbers = bytes.in_order().map(|bytes| Value::count(bytes.div_ceil(KIB)));
+    [Value::Text(name)].into_iter().chain(numbers).collect()
 }
 
 fn memory_row(what: &str, bytes: u64, in_memory: Option<u64>) -> Vec<Value> {

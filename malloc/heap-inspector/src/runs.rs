@@ -10,21 +10,23 @@ use crate::target::{HeapError, Target};
 /// Pages that are read at a time.
 const CHUNK: u32 = 1 << 12;
 
-/// Runs in use of similar size.
+/// Runs of similar size that are in use or cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunRow {
     /// Most bytes of a run in this row, a power of two.
     pub most_bytes: u64,
-    /// Number of runs.
+    /// Number of runs in use.
     pub runs: u64,
-    /// Bytes of all runs in this row.
+    /// Bytes of the runs in use.
     pub bytes: u64,
+    /// Bytes of runs in CPUs' caches, and of runs that a hardened process holds after their free.
+    pub cached_bytes: u64,
 }
 
 /// Runs of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Runs {
-    /// Runs in use, by size.
+    /// Runs in use or cached, by size.
     pub rows: Vec<RunRow>,
     /// All runs in use.
     pub used: Amount,
@@ -39,22 +41,27 @@ impl Runs {
         match kind {
             Kind::Used => {
                 self.used.add(amount);
-                self.add_row(amount.bytes);
+                let row = self.row(amount.bytes);
+                row.runs += 1;
+                row.bytes += amount.bytes;
             }
-            Kind::Claimed => self.claimed.add(amount),
+            Kind::Claimed => {
+                self.claimed.add(amount);
+                self.row(amount.bytes).cached_bytes += amount.bytes;
+            }
             Kind::Backed | Kind::Empty => self.free.add(amount),
             Kind::Inside => {}
         }
     }
 
-    fn add_row(&mut self, bytes: u64) {
+    /// Returns the row of runs of `bytes` bytes.
+    fn row(&mut self, bytes: u64) -> &mut RunRow {
         let most_bytes = bytes.next_power_of_two();
         let at = self.rows.partition_point(|row| row.most_bytes < most_bytes);
         if self.rows.get(at).is_none_or(|row| row.most_bytes != most_bytes) {
             self.rows.insert(at, RunRow { most_bytes, ..RunRow::default() });
         }
-        self.rows[at].runs += 1;
-        self.rows[at].bytes += bytes;
+        &mut self.rows[at]
     }
 }
 
@@ -105,17 +112,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_in_use_are_counted_by_size() {
+    fn runs_in_use_or_cached_are_counted_by_size() {
         let mut runs = Runs::default();
-        for (kind, pages) in [(Kind::Used, 9), (Kind::Used, 16), (Kind::Backed, 4), (Kind::Used, 300), (Kind::Empty, 1)]
-        {
+        let used = [9, 16, 300].map(|pages| (Kind::Used, pages));
+        for (kind, pages) in used.into_iter().chain([(Kind::Backed, 4), (Kind::Claimed, 10), (Kind::Empty, 1)]) {
             runs.add(kind, Amount { bytes: pages * PAGE as u64, in_memory: PAGE as u64 });
         }
-        let rows: Vec<_> = runs.rows.iter().map(|row| (row.most_bytes, row.runs, row.bytes)).collect();
-        assert_eq!(rows, [(64 << 10, 2, 25 << 12), (2 << 20, 1, 300 << 12)]);
+        let rows: Vec<_> =
+            runs.rows.iter().map(|row| (row.most_bytes, row.runs, row.bytes, row.cached_bytes)).collect();
+        assert_eq!(rows, [(64 << 10, 2, 25 << 12, 10 << 12), (2 << 20, 1, 300 << 12, 0)]);
         let used = Amount { bytes: 325 << 12, in_memory: 3 << 12 };
         let free = Amount { bytes: 5 << 12, in_memory: 2 << 12 };
-        let expected = [used, Amount::default(), free];
+        let claimed = Amount { bytes: 10 << 12, in_memory: 1 << 12 };
+        let expected = [used, claimed, free];
         assert_eq!([runs.used, runs.claimed, runs.free], expected);
     }
 }

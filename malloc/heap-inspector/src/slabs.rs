@@ -155,6 +155,8 @@ pub(crate) struct Part {
     pub cache: u8,
     /// Number of slabs.
     pub slabs: u32,
+    /// Pages of the slabs that are in memory.
+    pub pages_in_memory: u32,
     /// Objects in use by the program.
     pub objects: u32,
     /// Objects cached by CPUs and barns.
@@ -203,11 +205,15 @@ pub(crate) fn blocks(
                 let held = cached.get(&page).copied().unwrap_or(0);
                 // A sheaf is not an object of the program.
                 let cached_objects = if caches.is_sheaf_cache(cache.id) { active } else { held.min(active) };
-                block.add(cache.id.get(), active - cached_objects, cached_objects);
+                let part = block.add(cache.id.get(), active - cached_objects, cached_objects);
+                let (mut pages, mut pages_in_memory) = (0, 0);
                 for is in in_memory.iter_mut().skip(within).take(cache.layout.order.pages() as usize) {
-                    block.slab_pages += 1;
-                    block.slab_pages_in_memory += u32::from(std::mem::take(is));
+                    pages += 1;
+                    pages_in_memory += u32::from(std::mem::take(is));
                 }
+                part.pages_in_memory += pages_in_memory;
+                block.slab_pages += pages;
+                block.slab_pages_in_memory += pages_in_memory;
             }
             block.free_pages_in_memory = in_memory.iter().filter(|&&is| is).count() as u32;
             Ok(block)
@@ -231,8 +237,8 @@ fn slab_words(
 }
 
 impl Block {
-    /// Adds a slab with `objects` objects in use and `cached` cached objects.
-    fn add(&mut self, cache: u8, objects: u16, cached: u16) {
+    /// Adds a slab with `objects` objects in use and `cached` cached objects, and returns the slabs of its cache.
+    fn add(&mut self, cache: u8, objects: u16, cached: u16) -> &mut Part {
         let at = self.parts.iter().position(|part| part.cache == cache).unwrap_or_else(|| {
             self.parts.push(Part { cache, ..Part::default() });
             self.parts.len() - 1
@@ -241,5 +247,6 @@ impl Block {
         part.slabs += 1;
         part.objects += u32::from(objects);
         part.cached += u32::from(cached);
+        part
     }
 }

@@ -51,15 +51,19 @@ fn inspection_of_this_process_matches_its_allocations() {
         (RUN + list) as u64
     });
 
-    // The process's own statistics count cached objects as in use.
-    let mut active = 0;
+    // The process's own statistics count cached objects as active, and also state their number.
+    let (mut active, mut cached) = (0, 0);
     stats::each_size(|cache, usage| {
         if cache.name.as_str() == CACHE {
-            active = usage.active;
+            (active, cached) = (usage.active, usage.cached);
         }
     });
     let row = sparse.sizes.iter().find(|row| row.name == CACHE).unwrap();
-    assert_eq!(row.objects + row.cached, active);
+    assert_eq!((row.objects + row.cached, row.cached), (active, cached));
+    let live = sparse.states.total.live;
+    assert_eq!(live, sparse.memory.objects + sparse.memory.runs.bytes);
+    let own = stats::summary().expect("this process has a heap");
+    assert!((own.live() as u64).abs_diff(live) < 1 << 20, "{} and {live} live bytes", own.live());
 
     let pin =
         sparse.pins.iter().find(|pin| pin.name == CACHE).expect("the report must list blocks that few objects pin");

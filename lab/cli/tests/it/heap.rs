@@ -61,6 +61,84 @@ fn heap_of_another_process_is_an_error() {
     assert_refused(&freehold(&["heap", "4294967295"]), "there is no process 4294967295");
 }
 
+/// Returns the samples of an answer in the OpenMetrics format, by name and labels, after a check of its form.
+fn samples(answer: &str) -> Vec<(&str, u64)> {
+    let (mut types, mut samples) = (Vec::new(), Vec::new());
+    assert!(answer.ends_with("\n# EOF\n"), "{answer}");
+    for line in answer.lines() {
+        if let Some(family) = line.strip_prefix("# TYPE ") {
+            types.push(family.split_once(' ').expect("a family has a type").0);
+        } else if !line.starts_with('#') {
+            let (name, value) = line.rsplit_once(' ').expect("a sample has a value");
+            let family = name.split('{').next().unwrap_or_default();
+            assert_eq!(types.last(), Some(&family.strip_suffix("_info").unwrap_or(family)), "{line}");
+            samples.push((name, value.parse().expect("the value is a whole number")));
+        }
+    }
+    for family in types.iter().filter(|family| family.ends_with("_bytes")) {
+        assert!(answer.contains(&format!("# UNIT {family} bytes\n")), "{answer}");
+        assert!(answer.contains(&format!("# HELP {family} ")), "{answer}");
+    }
+    samples
+}
+
+#[test]
+fn openmetrics_totals_are_the_sums_of_all_sizes() {
+    let cat = under_freehold();
+    let answer = text(&["heap", &cat.pid(), "--openmetrics"]);
+    let samples = samples(&answer);
+    assert!(answer.contains(&format!("freehold_heap_process_info{{pid=\"{}\",name=\"cat\"}} 1\n", cat.pid())));
+    assert!(answer.contains("freehold_heap_size_live_bytes{kind=\"objects\",size=\"64\"}"), "{answer}");
+    // `cat` waits, so two readings of its heap agree.
+    let states = &json(&["heap", &cat.pid(), "--json", "-"])["states"];
+    for state in ["live", "cached", "kept", "returned"] {
+        let name = format!("freehold_heap_{state}_bytes");
+        let total = samples.iter().find(|(sample, _)| *sample == name).expect("the total is there").1;
+        let part = format!("freehold_heap_size_{state}_bytes{{");
+        let sum: u64 = samples.iter().filter(|(sample, _)| sample.starts_with(&part)).map(|(_, bytes)| bytes).sum();
+        assert_eq!(sum, total, "{state}: {answer}");
+        assert_eq!(states["total"][state], total, "{state}: {states}");
+    }
+    assert!(states["total"]["live"].as_u64().unwrap() > 0, "{states}");
+}
+
+#[test]
+fn watch_prints_a_row_each_time_and_ends_with_the_process() {
+    let cat = under_freehold();
+    let mut watch = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
+    watch.args(["heap", &cat.pid(), "--watch", "0.1"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let headings = lines.next().expect("the headings are printed first");
+    for heading in ["live KiB", "cached KiB", "kept KiB", "returned KiB", "largest size"] {
+        assert!(headings.contains(heading), "{headings}");
+    }
+    for _ in 0..3 {
+        let row = lines.next().expect("the process has not ended");
+        let numbers = row.split_whitespace().take(5).filter(|number| number.parse::<u64>().is_ok()).count();
+        assert_eq!(numbers, 5, "{row}");
+    }
+    let pid = cat.pid();
+    drop(cat);
+    let output = watch.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("freehold: process {pid} has ended\n"));
+}
+
+#[test]
+fn unusable_watches_are_refused() {
+    for wrong in ["0", "-1", "x", "nan"] {
+        let output = freehold(&["heap", "1", &format!("--watch={wrong}")]);
+        assert_refused(&output, "give a number of seconds from 0.1 to 86400");
+    }
+    assert_refused(&freehold(&["heap", "1", "--watch", "--openmetrics"]), "exclude each other");
+    for option in ["--watch", "--openmetrics"] {
+        assert_refused(&freehold(&["heap", "4294967295", option]), "there is no process 4294967295");
+        let cat = Cat::start(&mut Command::new("cat"));
+        assert_refused(&freehold(&["heap", &cat.pid(), option]), "(cat) does not run with Freehold's malloc");
+    }
+}
+
 #[test]
 fn recording_contains_the_heaps_of_its_command() {
     if !can_record() {
