@@ -104,6 +104,27 @@ fn memory_of_sizes_that_are_not_used_any_more_is_reused() {
 }
 
 #[test]
+fn limit_bounds_the_memory_of_the_program() {
+    assert_eq!(
+        text(&["run", "--limit", "64M", "--", "sh", "-c", "echo $FREEHOLD_OPTIONS"]),
+        "return=helper,limit=64M\n"
+    );
+    let copy = ["run", "--limit", "64M", "--", "dd", "if=/dev/zero", "of=/dev/null", "count=1"];
+    assert!(freehold(&[&copy[..], &["bs=32M"]].concat()).status.success());
+    let output = freehold(&[&copy[..], &["bs=65M"]].concat());
+    assert!(!output.status.success() && stderr(&output).contains("memory exhausted"), "{}", stderr(&output));
+}
+
+#[test]
+fn unusable_limits_are_refused() {
+    for wrong in ["0", "x", "-1", "1M", "64MB", "64M,keep=0"] {
+        let output = freehold(&["run", &format!("--limit={wrong}"), "--", "ls"]);
+        assert_refused(&output, &format!("--limit: `{wrong}` is not usable; give a size of at least 4M"));
+    }
+    assert_refused(&freehold(&["run", "--set", "limit=0", "--", "ls"]), "invalid option `limit=0`");
+}
+
+#[test]
 fn set_options_extend_the_environment() {
     let seen = text(&["run", "--set", "keep=1M", "--", "sh", "-c", "echo $FREEHOLD_OPTIONS"]);
     assert_eq!(seen, "return=helper,keep=1M\n");

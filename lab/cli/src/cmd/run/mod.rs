@@ -40,6 +40,7 @@ const PRELOAD: &str = "LD_PRELOAD";
     freehold run --stats -- make -j8\n  \
     freehold run --set keep=64M,huge-pages=wanted -- redis-server\n  \
     freehold run --profile heap.pb.gz -- python3 train.py    # then: go tool pprof heap.pb.gz\n  \
+    freehold run --limit 512M -- ./server\n  \
     freehold run --hardened -- ./a.out\n\n\
     The program and its child processes get their memory from Freehold: malloc, calloc, realloc, free, new, delete and \
     related functions. Programs that are linked statically or run as another user keep their malloc, because the \
@@ -48,6 +49,7 @@ const PRELOAD: &str = "LD_PRELOAD";
     return=frees|helper|never     returns memory to the system: at frees, in a helper thread that starts with the \
     program's first thread, or never [here: helper]\n  \
     keep=SIZE                     free memory to keep, in addition to a quarter of the memory in use [8M]\n  \
+    limit=SIZE                    most memory of the malloc, at least 4M; requests beyond it fail with ENOMEM [none]\n  \
     age=MILLISECONDS              time after which unused memory is returned [2000]\n  \
     cpus=NUMBER                   maximum number of CPUs that cache objects at a time [64]\n  \
     huge-pages=system|wanted      system: the system's default; wanted: request huge pages [system]\n  \
@@ -78,6 +80,11 @@ pub struct RunArgs {
     /// terminated with a report. Costs 16 bytes a block, some MiB of freed blocks in quarantine, and time
     #[arg(long, conflicts_with = "profile")]
     hardened: bool,
+
+    /// Let requests fail with ENOMEM when the malloc of a process would use more than SIZE bytes, such as 512M. The
+    /// least SIZE is 4M. Freed memory is reused or returned to the system first
+    #[arg(long, value_name = "SIZE")]
+    limit: Option<String>,
 
     /// Write a sampled heap profile by call site to FILE when the program exits, for pprof
     #[arg(long, value_name = "FILE")]
@@ -147,6 +154,7 @@ fn command(words: &[OsString]) -> Option<Command> {
 /// Returns the options of the library: the ones in the environment, which may replace the default `return=helper`, and
 /// then those of the command line.
 fn options(args: &RunArgs) -> Result<String, Error> {
+    let limit = args.limit.as_deref().map(limit_option).transpose()?;
     for given in &args.set {
         Options::check(given.as_bytes()).map_err(|wrong| {
             let wrong = String::from_utf8_lossy(wrong);
@@ -163,8 +171,18 @@ fn options(args: &RunArgs) -> Result<String, Error> {
         .into_iter()
         .chain(stats)
         .chain(hardened)
+        .chain(limit.as_deref())
         .chain(args.set.iter().map(String::as_str));
     Ok(parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(","))
+}
+
+/// Returns the option for a limit of memory.
+fn limit_option(size: &str) -> Result<String, Error> {
+    let option = format!("limit={size}");
+    let is_usable = !size.contains(',') && Options::check(option.as_bytes()).is_ok();
+    is_usable.then_some(option).ok_or_else(|| {
+        Error::Input(format!("--limit: `{size}` is not usable; give a size of at least 4M, such as 512M or 2G"))
+    })
 }
 
 /// Returns the list of preloaded libraries, with this library first.
