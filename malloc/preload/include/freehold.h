@@ -35,8 +35,8 @@ int freehold_profile_dump(const char *path);
  * Options, which are set in the environment before the program starts:
  *
  *   FREEHOLD_OPTIONS=return=frees|helper|never,keep=SIZE,age=MILLISECONDS,huge-pages=system|wanted,
- *                    cpus=NUMBER,sections=auto|locks,hardened=off|on,stats=off|exit|sizes,
- *                    profile=PATH,profile-rate=SIZE,profile-signal=NUMBER
+ *                    cpus=NUMBER,sections=auto|locks,system-calls=all|few,hardened=off|on,
+ *                    stats=off|exit|sizes,profile=PATH,profile-rate=SIZE,profile-signal=NUMBER
  *
  * In PATH, %p is replaced by the process ID, and %n by the number of profiles that the process has written before.
  */

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use freehold_malloc::os::platform::Descriptor;
 use freehold_malloc::process::options::Stats;
 use freehold_malloc::process::usage::{Usage, is_child_of};
-use freehold_malloc::process::{self, options, profile};
+use freehold_malloc::process::{self, options, profile, sandbox};
 
 use crate::introspect::{say_all, say_summary, say_usage};
 
@@ -40,10 +40,13 @@ extern "C" fn at_start() {
     }
 }
 
-/// Checks held blocks, and writes profiles and statistics. The loader calls it when `main` returns or the program calls
+/// Checks held blocks, and writes profiles and statistics unless a filter may forbid it. The loader calls it when `main` returns or the program calls
 /// `exit`.
 extern "C" fn at_exit() {
     process::check_held();
+    if sandbox::is_restricted() {
+        return;
+    }
     let mut errors = Descriptor(ERRORS.load(Relaxed));
     profile::at_exit(&mut errors);
     match stats() {

@@ -9,6 +9,7 @@
 //! forks        registration of fork handlers, of which the malloc's are the first
 //! next         functions of the C library that this library wraps
 //! namespaces   changes of namespaces, before which the helper ends
+//! sandbox      filters of system calls, before which the malloc restricts itself
 //! exit         initialisation, and statistics at exit
 //! ```
 //!
@@ -34,6 +35,8 @@ mod namespaces;
 mod next;
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod profile;
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
+mod sandbox;
 #[cfg(all(feature = "helper", target_env = "gnu"))]
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod threads;

@@ -1,7 +1,7 @@
 //! Conformance of the malloc with C and C++: compiles and runs the programs in `malloc/preload/tests`.
 //!
 //! They check each function, forks, signals and threads, the start of the helper thread, statistics, the option
-//! `limit`, and limited address space and memory.
+//! `limit`, limited address space and memory, and filters of system calls.
 
 use std::path::Path;
 use std::process::Command;
@@ -53,7 +53,7 @@ const fn limited_malloc(argument: &'static str, size: &'static str) -> Run {
     Run { argument, limit: Limit::Malloc(size) }
 }
 
-const PROGRAMS: [Program; 7] = [
+const PROGRAMS: [Program; 8] = [
     Program { source: "conformance.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
     Program {
         source: "conformance.cc",
@@ -86,6 +86,12 @@ const PROGRAMS: [Program; 7] = [
     },
     Program { source: "numbers.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
     Program {
+        source: "sandbox.c",
+        compiler: "gcc",
+        has_plugin: false,
+        runs: &[unlimited("seen"), unlimited("unseen")],
+    },
+    Program {
         source: "storms.c",
         compiler: "gcc",
         has_plugin: false,
@@ -106,7 +112,7 @@ const PROGRAMS: [Program; 7] = [
 /// Options of the malloc; each program runs under every set.
 const OPTIONS: [&str; 4] = ["return=frees", "return=helper,cpus=1", "sections=locks", "hardened=on"];
 /// Programs that also run without the malloc, to check that their own checks are right.
-const WITHOUT: [&str; 2] = ["conformance.c", "conformance.cc"];
+const WITHOUT: [&str; 3] = ["conformance.c", "conformance.cc", "sandbox.c"];
 /// Seconds after which a run counts as hung.
 const PATIENCE: &str = "100";
 /// Shell command that sets a limit and executes its remaining arguments.

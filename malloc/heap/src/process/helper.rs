@@ -18,7 +18,7 @@ use rustix::thread::{futex, sched_yield};
 
 use super::options::GiveBack;
 use super::parts::Malloc;
-use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, ticks, with_heap};
+use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, sandbox, ticks, with_heap};
 
 /// Bytes of the helper's stack. If the C library refuses this size, because the program's static thread-local data needs
 /// more, the size is doubled up to `STACK_MAX`.
@@ -46,12 +46,17 @@ const STOP: u32 = 3;
 /// The helper's `pthread_t`: a number with glibc, an address with musl.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts the helper if the options enable it and it is not running. Must not be called within a slow path or under a
-/// lock of the C library. If the system cannot create a thread, frees continue to return memory.
+/// Starts the helper if the options enable it, it is not running, and the process is not restricted by a filter. Must
+/// not be called within a slow path or under a lock of the C library. If the system cannot create a thread, frees
+/// continue to return memory.
 pub fn start() {
     let is_wanted = MALLOC.get().is_some_and(|malloc| malloc.options.give_back == GiveBack::Helper);
     if !is_wanted || ORDER.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_err() {
         return;
+    }
+    // The caller of `restrict` waits in `stop` while the state is `STARTING`.
+    if sandbox::is_restricted() {
+        return ORDER.store(NONE, Release);
     }
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::zeroed();

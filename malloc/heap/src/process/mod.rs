@@ -23,6 +23,7 @@
 //! site          return addresses of callers, for reports of misuse
 //! ticks         coarse time
 //! options       the environment variable FREEHOLD_OPTIONS
+//! sandbox       system calls of a process under a filter
 //! profile       the heap profiler, if the options enable it
 //! stats         statistics of used memory
 //! usage         name, memory and CPU time of the process
@@ -48,6 +49,7 @@ mod pressure;
 pub mod profile;
 mod realloc;
 mod returns;
+pub mod sandbox;
 pub mod site;
 mod start;
 pub mod stats;

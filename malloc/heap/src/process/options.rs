@@ -35,6 +35,8 @@ pub struct Options {
     pub huge_pages: HugePages,
     /// Implementation of the CPU-local sections.
     pub sections: Sections,
+    /// System calls that the malloc makes.
+    pub system_calls: SystemCalls,
     /// Whether misuse is detected.
     pub hardened: Hardened,
     /// Statistics that are written at exit.
@@ -78,6 +80,15 @@ pub enum Sections {
     Locks,
 }
 
+/// System calls that the malloc makes after its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemCalls {
+    /// All that are useful. Once the program announces a filter of system calls, those of every malloc.
+    All,
+    /// Those of every malloc ([`sandbox`](super::sandbox)). The heap has locks.
+    Few,
+}
+
 /// Statistics that are written at exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stats {
@@ -118,6 +129,7 @@ impl Options {
         cpus: 64,
         huge_pages: HugePages::BySystem,
         sections: Sections::Auto,
+        system_calls: SystemCalls::All,
         hardened: Hardened::Off,
         stats: Stats::Off,
         stats_parent: 0,
@@ -128,8 +140,9 @@ impl Options {
     /// Description of the known settings, which is appended to a report of an unknown one.
     pub const KNOWN: &str = "the options are return=frees|helper|never, keep=SIZE, limit=SIZE (4M or more), \
                              age=MILLISECONDS, cpus=NUMBER, huge-pages=system|wanted, sections=auto|locks, \
-                             hardened=off|on, stats=off|exit|long|sizes, stats-parent=NUMBER, stats-file=PATH, \
-                             profile=PATH, profile-rate=SIZE, profile-signal=NUMBER";
+                             system-calls=all|few, hardened=off|on, stats=off|exit|long|sizes, \
+                             stats-parent=NUMBER, stats-file=PATH, profile=PATH, profile-rate=SIZE, \
+                             profile-signal=NUMBER";
 
     /// Checks that every setting of a text is understood.
     ///
@@ -192,6 +205,8 @@ impl Options {
             (b"huge-pages", b"wanted") => self.huge_pages = HugePages::Wanted,
             (b"sections", b"auto") => self.sections = Sections::Auto,
             (b"sections", b"locks") => self.sections = Sections::Locks,
+            (b"system-calls", b"all") => self.system_calls = SystemCalls::All,
+            (b"system-calls", b"few") => self.system_calls = SystemCalls::Few,
             (b"hardened", b"off") => self.hardened = Hardened::Off,
             (b"hardened", b"on") => self.hardened = Hardened::On,
             (b"stats", b"off") => self.stats = Stats::Off,
@@ -246,6 +261,7 @@ mod tests {
     #[test]
     fn options_are_parsed() {
         let text = "return=helper, keep=4M,limit=4M,age=250,cpus=3,huge-pages=wanted,sections=locks,\
+                    system-calls=few,\
                     hardened=on,stats=long,\
                     stats-parent=7,stats-file=x,profile=/var/a=b.%p,profile-rate=4k,profile-signal=12,";
         let wanted = Options {
@@ -256,6 +272,7 @@ mod tests {
             cpus: 3,
             huge_pages: HugePages::Wanted,
             sections: Sections::Locks,
+            system_calls: SystemCalls::Few,
             hardened: Hardened::On,
             stats: Stats::OfLong,
             stats_parent: 7,

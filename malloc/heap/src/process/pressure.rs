@@ -14,6 +14,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::read;
 
+use super::sandbox;
+
 /// Bytes from which on a value is not a limit.
 const NO_LIMIT: u64 = 1 << 60;
 /// Divisor of a limit: the limit is near when less than this share of it is left.
@@ -115,8 +117,11 @@ pub(super) fn in_child() {
     TEXT.forget();
 }
 
-/// Calls `look` with the control group of this process; returns `None` if it has none.
+/// Calls `look` with the control group of this process; returns `None` if it has none, or if no file may be opened.
 fn with_group<R>(text: &mut [u8], look: impl FnOnce(&Files, &str, &mut [u8]) -> R) -> Option<R> {
+    if sandbox::is_restricted() {
+        return None;
+    }
     let (path, rest) = text.split_at_mut(PATH);
     let (files, group) = read_file(GROUPS, rest).and_then(group_of)?;
     let path = path.get_mut(..group.len())?;

@@ -41,6 +41,7 @@ use super::low_water::LowWater;
 use super::options::GiveBack;
 use super::parts::Malloc;
 use super::pressure::{self, Limit};
+use super::sandbox;
 use super::ticks::{TICK, now};
 use super::with_heap;
 use crate::heap::PieceSize;
@@ -269,10 +270,10 @@ impl Malloc {
         MemoryUse { used, free: heap.free + runs.backed }
     }
 
-    /// Returns whether caches of other CPUs can be drained. A sandbox may have disabled the system call that is needed.
+    /// Returns whether caches of other CPUs can be drained. A sandbox may forbid the system call that is needed.
     pub(super) fn can_fence(&self) -> bool {
         match &self.heap {
-            AnyHeap::Rseq(heap) => heap.slab().local().can_fence(),
+            AnyHeap::Rseq(heap) => !sandbox::is_restricted() && heap.slab().local().can_fence(),
             AnyHeap::Locks(_) => true,
         }
     }
@@ -308,7 +309,9 @@ impl Malloc {
     }
 }
 
-/// Returns the size of the smallest piece of a block that is returned.
+/// Returns the size of the smallest piece of a block that is returned. Under a filter the system's setting is unknown,
+/// so no huge page is split.
 fn piece_size(wanted: HugePages) -> PieceSize {
-    if wanted == HugePages::Wanted || huge_pages_are_default() { PieceSize::HalfHuge } else { PieceSize::Small }
+    let may_be_huge = wanted == HugePages::Wanted || sandbox::is_restricted() || huge_pages_are_default();
+    if may_be_huge { PieceSize::HalfHuge } else { PieceSize::Small }
 }

@@ -13,9 +13,9 @@ use freehold::policy::slab::{SlabChoices, SlabLinks, SlabOrder};
 use freehold::slab::own_caches;
 use rustix::thread::sched_yield;
 
-use super::options::{self, Hardened, Options, Sections};
+use super::options::{self, Hardened, Options, Sections, SystemCalls};
 use super::parts::Malloc;
-use super::{AnyHeap, BUDGET, DefaultFastPath, NESTED, fork, hardened, nested, outline, profile};
+use super::{AnyHeap, BUDGET, DefaultFastPath, NESTED, fork, hardened, nested, outline, profile, sandbox};
 use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, data_limit, memory_bytes};
@@ -207,6 +207,9 @@ impl Malloc {
         if let Some(bytes) = options.limit {
             BUDGET.set_limit(bytes);
         }
+        if options.system_calls == SystemCalls::Few {
+            sandbox::restrict();
+        }
         let limit = [address_space_limit(), data_limit()].into_iter().flatten().min();
         let shares = Shares::of_limit(memory_bytes(), limit);
         let heap = halves(shares.objects, LARGEST_BLOCK).find_map(|bytes| AnyHeap::make(bytes, &options))?;
@@ -274,9 +277,9 @@ impl AnyHeap {
         };
         let (huge_pages, caches) = (options.huge_pages, own_caches(&policy));
         let config = HeapConfig { bytes, policy, huge_pages, caches, budget: &BUDGET };
-        match options.sections {
-            Sections::Locks => AnyHeap::with_locks(&config),
-            Sections::Auto => match Heap::with_rseq(&config) {
+        match (options.sections, options.system_calls) {
+            (Sections::Locks, _) | (_, SystemCalls::Few) => AnyHeap::with_locks(&config),
+            (Sections::Auto, SystemCalls::All) => match Heap::with_rseq(&config) {
                 Ok(heap) if heap.frontend::<DefaultFastPath>().is_some() => Some(AnyHeap::Rseq(heap)),
                 Ok(_) | Err(HeapError::Rseq(_)) => AnyHeap::with_locks(&config),
                 Err(_) => None,

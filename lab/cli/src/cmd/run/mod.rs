@@ -54,6 +54,8 @@ const PRELOAD: &str = "LD_PRELOAD";
     cpus=NUMBER                   maximum number of CPUs that cache objects at a time [64]\n  \
     huge-pages=system|wanted      system: the system's default; wanted: request huge pages [system]\n  \
     sections=auto|locks           auto: restartable sequences if the system has them; locks: locks [auto]\n  \
+    system-calls=all|few          few: no system call that glibc's malloc does not make after the start, for programs \
+    under a filter of system calls [all]\n  \
     hardened=off|on               detect memory misuse, and terminate the program with a report [off]\n  \
     stats=off|exit|long|sizes     print statistics at exit; long: not of brief, small processes; sizes: also for each \
     size [off]\n  \
