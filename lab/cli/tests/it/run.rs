@@ -183,6 +183,8 @@ fn hardened_program_reports_the_misuse_and_its_callers() {
         ("overflow-1/40000", "overflow", 2),
         ("overflow-calloc/100", "overflow", 2),
         ("overflow-far/5000000", "overflow: ", 2),
+        ("underflow-1/1000", "write before a block: bytes in front of the block were overwritten", 2),
+        ("underflow-32/1000", "overflow, or write before the block at 0x", 2),
         ("write-after-free/100", "use after free: the block was written to", 2),
         ("write-after-free/40000", "use after free: ", 3),
         ("free-inside/100", "invalid free: ", 1),

@@ -73,7 +73,7 @@ use gate::{EntryGuard, Gate};
 use hardened::RequestedSize;
 pub use hardened::check_held;
 use nested::Nested;
-use parts::{AnyHeap, with_heap};
+use parts::{AnyHeap, FreeRefusal, with_heap};
 use place::{Place, allocate_nested, allocate_object, allocate_run};
 pub use realloc::{ResizeOutcome, object_fits, resize};
 use returns::Returns;
@@ -432,7 +432,7 @@ fn free_within(object: NonNull<u8>) {
     } else {
         // SAFETY: the caller of `free` promised that the object is not used any more.
         let freed = with_heap!(&malloc.heap, heap => unsafe { heap.free(object) });
-        freed.unwrap_or_else(|error| refuse(object, &error));
+        freed.unwrap_or_else(|error| refuse(object, &FreeRefusal(error)));
         let now = ticks::now();
         malloc.note_cpu(now);
         RETURNS.after_free(malloc, PAGE, now);

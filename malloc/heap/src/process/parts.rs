@@ -1,9 +1,11 @@
 //! Parts of the process's malloc: its heap, its runs, and the options of the process.
 
+use core::fmt;
 use core::ptr::NonNull;
 
 use freehold::base::CpuId;
 use freehold::platform::Platform;
+use freehold::slab::ObjectFreeError;
 
 use super::options::Options;
 use crate::heap::Heap;
@@ -37,6 +39,22 @@ impl Malloc {
 pub(super) enum AnyHeap {
     Rseq(Heap<Rseq>),
     Locks(Heap<LockedCpus>),
+}
+
+/// Refusal of a free by the heap, with the most likely cause of an address of another malloc.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FreeRefusal(pub ObjectFreeError);
+
+impl fmt::Display for FreeRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        match self.0 {
+            ObjectFreeError::Foreign { .. } => {
+                f.write_str(" (a plugin that was opened with RTLD_DEEPBIND has another malloc)")
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Evaluates an expression with the heap, whichever of the two kinds it has.

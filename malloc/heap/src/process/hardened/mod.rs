@@ -8,6 +8,7 @@
 //! ```text
 //! detected at once   a free of an address that is not a block, is inside of a block, or is free already
 //!                    a block that was written beyond its end, when it is freed, resized or measured
+//!                    a write before a block, when the block before it is freed, resized or measured
 //!                    a size that differs from the block's, where C or C++ pass one
 //!                    an access beyond a large block, or to a free large block
 //! detected later     a write to a free small block: when the block leaves the quarantine, or at exit
@@ -29,6 +30,7 @@
 //! other caches in between, so the contents of a free place prove nothing.
 
 mod faults;
+mod origin;
 mod quarantine;
 mod report;
 mod seal;
@@ -38,6 +40,7 @@ use core::ptr::NonNull;
 use super::{AnyHeap, Block, MALLOC, NESTED, PAGE, Place, RETURNS, Site, enter, free_within, frontend_of, with_heap};
 use crate::process::parts::Malloc;
 use freehold::slab::cpu::PushOutcome;
+use origin::{Origin, find_origin};
 use quarantine::{HeldRun, QUARANTINE};
 use report::{Misuse, end};
 use seal::{SEAL, Slot, State};
@@ -146,9 +149,9 @@ pub(super) fn resize_in_place(malloc: &'static Malloc, start: NonNull<u8>, size:
 /// Checks all held objects at exit; held runs are inaccessible and are not checked. If one was written to, it is
 /// reported and the program is terminated.
 pub fn check_held() {
-    if MALLOC.hardened().is_some() {
+    if let Some(malloc) = MALLOC.hardened() {
         // Blocks are taken out of the quarantine, so that no thread that still runs reuses one before it is checked.
-        QUARANTINE.take_all(expect_untouched);
+        QUARANTINE.take_all(|slot| expect_untouched(malloc, slot));
     }
 }
 
@@ -163,8 +166,37 @@ fn live(malloc: &'static Malloc, start: NonNull<u8>, site: Site) -> Slot {
     match slot.state() {
         State::Live => end(start, &Misuse::Overrun, Some(&slot), site),
         State::Held => end(start, &Misuse::DoubleFree, Some(&slot), site),
-        State::Broken => end(start, &Misuse::Broken, Some(&slot), site),
+        State::Broken => end_broken(malloc, slot, site),
     }
+}
+
+/// Reports an invalid seal, and terminates the program: the block has overflowed, or the program wrote before the next
+/// block.
+#[cold]
+fn end_broken(malloc: &'static Malloc, slot: Slot, site: Site) -> ! {
+    let Some(next) = next_block(malloc, slot) else { end(slot.start(), &Misuse::Broken, Some(&slot), site) };
+    match find_origin(&slot) {
+        Origin::NextBlock => end(next.start(), &Misuse::Before, Some(&next), site),
+        Origin::OwnBlock => end(slot.start(), &Misuse::Overrun, Some(&slot), site),
+        Origin::Undecided => end(slot.start(), &Misuse::Between { next }, Some(&slot), site),
+    }
+}
+
+/// Reports an invalid seal of a held block whose other bytes are unchanged, and terminates the program.
+#[cold]
+fn end_broken_held(malloc: &'static Malloc, slot: Slot) -> ! {
+    let (start, site) = (slot.start(), Site::UNKNOWN);
+    let Some(next) = next_block(malloc, slot) else { end(start, &Misuse::UseAfterFree, Some(&slot), site) };
+    match find_origin(&slot) {
+        Origin::NextBlock => end(next.start(), &Misuse::Before, Some(&next), site),
+        Origin::OwnBlock | Origin::Undecided => end(start, &Misuse::AfterFreeOrBefore { next }, Some(&slot), site),
+    }
+}
+
+/// Returns the memory of the object directly behind an object; `None` behind the last object of a slab, and for a run.
+fn next_block(malloc: &'static Malloc, slot: Slot) -> Option<Slot> {
+    let next = NonNull::new(slot.start().as_ptr().wrapping_add(slot.bytes()))?;
+    if malloc.runs.contains(next.as_ptr().addr()) { None } else { slot_of(malloc, next).ok() }
 }
 
 /// Returns the memory of the block at an address, from its first byte to the end of its seal.
@@ -197,7 +229,7 @@ fn slot_at(malloc: &'static Malloc, start: NonNull<u8>) -> Slot {
 
 /// Frees a block that leaves the quarantine, after a check that it was not written to.
 fn release(malloc: &'static Malloc, slot: Slot) {
-    expect_untouched(slot);
+    expect_untouched(malloc, slot);
     slot.release();
     let start = slot.start();
     if let AnyHeap::Rseq(heap) = &malloc.heap
@@ -213,13 +245,14 @@ fn release(malloc: &'static Malloc, slot: Slot) {
     }
 }
 
-fn expect_untouched(slot: Slot) {
+fn expect_untouched(malloc: &'static Malloc, slot: Slot) {
     if slot.is_held() && slot.is_untouched() {
         return;
     }
     match slot.state() {
         State::Live => end(slot.start(), &Misuse::ConcurrentFree, Some(&slot), Site::UNKNOWN),
-        _ => end(slot.start(), &Misuse::UseAfterFree, Some(&slot), Site::UNKNOWN),
+        State::Broken if slot.is_untouched() => end_broken_held(malloc, slot),
+        State::Held | State::Broken => end(slot.start(), &Misuse::UseAfterFree, Some(&slot), Site::UNKNOWN),
     }
 }
 

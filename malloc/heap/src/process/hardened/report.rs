@@ -7,11 +7,12 @@ use super::quarantine::{HeldRun, QUARANTINE};
 use super::seal::Slot;
 use super::{Site, State};
 use crate::os::platform::StandardError;
+use crate::process::parts::FreeRefusal;
 use crate::runs::RunError;
 use freehold::slab::ObjectFreeError;
 
 /// Kind of misuse of a block, or of an address that is not a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Misuse {
     /// No object starts at the address.
     Object(ObjectFreeError),
@@ -25,6 +26,18 @@ pub(super) enum Misuse {
     Overrun,
     /// The seal of the block is invalid.
     Broken,
+    /// The program wrote before the first byte of the block.
+    Before,
+    /// The program wrote behind the last byte of the block, or before the first one of the next block.
+    Between {
+        /// Memory of the next block.
+        next: Slot,
+    },
+    /// The program wrote to the end of the block after its free, or before the first byte of the next block.
+    AfterFreeOrBefore {
+        /// Memory of the next block.
+        next: Slot,
+    },
     /// The program wrote to the block after its free.
     UseAfterFree,
     /// The size that was passed to a free is not the block's.
@@ -37,7 +50,7 @@ pub(super) enum Misuse {
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Misuse::Object(error) => write!(f, "invalid free: {error}"),
+            Misuse::Object(error) => write!(f, "invalid free: {}", FreeRefusal(*error)),
             Misuse::Run(RunError::Interior { .. }) => f.write_str("invalid free: no block begins at this address"),
             Misuse::DoubleFree | Misuse::Run(RunError::DoubleFree { .. }) => {
                 f.write_str("double free: the block is already free")
@@ -46,6 +59,18 @@ impl fmt::Display for Misuse {
             Misuse::Overrun => f.write_str("overflow: bytes after the end of the block were overwritten"),
             Misuse::Broken => f.write_str(
                 "overflow, most likely: the seal after the block was overwritten, or no block in use begins here",
+            ),
+            Misuse::Before => f.write_str("write before a block: bytes in front of the block were overwritten"),
+            Misuse::Between { next } => write!(
+                f,
+                "overflow, or write before the block at {:p}: the seal between the two was overwritten, or no block \
+                 in use begins here",
+                next.start()
+            ),
+            Misuse::AfterFreeOrBefore { next } => write!(
+                f,
+                "use after free, or write before the block at {:p}: the end of this free block was overwritten",
+                next.start()
             ),
             Misuse::UseAfterFree => f.write_str("use after free: the block was written to after it was freed"),
             Misuse::Size { bytes } => write!(f, "wrong size: the block is freed as one of {bytes} bytes"),
@@ -67,6 +92,10 @@ fn write(to: &mut dyn Write, start: NonNull<u8>, misuse: &Misuse, slot: Option<&
     match slot {
         Some(slot) => describe(to, slot)?,
         None => QUARANTINE.find_run(start.as_ptr().addr(), |held| describe_run(to, held)).unwrap_or(Ok(()))?,
+    }
+    if let Misuse::Between { next } | Misuse::AfterFreeOrBefore { next } = misuse {
+        writeln!(to, "freehold:   the block at {:p}:", next.start())?;
+        describe(to, next)?;
     }
     if site != Site::UNKNOWN {
         writeln!(to, "freehold:   detected in a free, a resize or a query of its size by {site}")?;

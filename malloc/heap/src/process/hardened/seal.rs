@@ -72,7 +72,7 @@ impl Slot {
     pub(super) fn seal(&self, size: usize, site: Site) {
         let padding = self.bytes - SEAL - size;
         assert!(padding < 1 << PADDING_BITS, "the padding is too large for the seal");
-        let tag = self.tag(LIVE, site.0 as u64, padding as u64);
+        let tag = self.tag_for(LIVE, site.0 as u64, padding as u64);
         self.set(1, site.0 as u64);
         self.set(0, tag);
         // SAFETY: the padding is inside the block, between the requested bytes and the seal, so the program does not
@@ -88,7 +88,7 @@ impl Slot {
         // SAFETY: the program freed the block, and the pattern ends before the words of the seal.
         unsafe { fill(self.start, PATTERN, self.pattern_bytes()) };
         self.set(2, freed);
-        self.set(0, self.tag(HELD, held_sites(allocated, freed), padding));
+        self.set(0, self.tag_for(HELD, held_sites(allocated, freed), padding));
     }
 
     /// Invalidates the seal: from now on no block starts here.
@@ -117,7 +117,7 @@ impl Slot {
     pub(super) fn is_live(&self) -> bool {
         let [tag, allocated] = [0, 1].map(|word| self.word(word));
         let padding = tag & ((1 << PADDING_BITS) - 1);
-        tag == self.tag(LIVE, allocated, padding) && padding as usize <= self.most()
+        tag == self.tag_for(LIVE, allocated, padding) && padding as usize <= self.most()
     }
 
     /// Returns whether the block was freed and not reused yet.
@@ -125,7 +125,7 @@ impl Slot {
     pub(super) fn is_held(&self) -> bool {
         let [tag, allocated, freed] = [0, 1, 2].map(|word| self.word(word));
         let padding = tag & ((1 << PADDING_BITS) - 1);
-        tag == self.tag(HELD, held_sites(allocated, freed), padding) && padding as usize <= self.most()
+        tag == self.tag_for(HELD, held_sites(allocated, freed), padding) && padding as usize <= self.most()
     }
 
     /// Returns the largest size that could be requested of this memory.
@@ -133,9 +133,30 @@ impl Slot {
         self.bytes - SEAL
     }
 
+    /// Returns the tag as it is, also if it is invalid.
+    pub(super) fn tag(&self) -> u64 {
+        self.word(0)
+    }
+
+    /// Returns the tag that would be valid with the sites as they are; `None` if the block has no room for the padding.
+    pub(super) fn valid_tag(&self, state: State, padding: usize) -> Option<u64> {
+        let has_room = padding <= self.most() && padding < 1 << PADDING_BITS;
+        match state {
+            State::Live => self.tag_of_live(self.allocated(), padding),
+            State::Held => has_room.then(|| self.tag_for(HELD, held_sites(self.word(1), self.word(2)), padding as u64)),
+            State::Broken => None,
+        }
+    }
+
+    /// Returns the tag of a block in use; `None` if the block has no room for the padding.
+    pub(super) fn tag_of_live(&self, site: Site, padding: usize) -> Option<u64> {
+        let has_room = padding <= self.most() && padding < 1 << PADDING_BITS;
+        has_room.then(|| self.tag_for(LIVE, site.0 as u64, padding as u64))
+    }
+
     /// Returns the requested bytes of a block with a valid seal.
     pub(super) fn requested(&self) -> usize {
-        self.bytes - SEAL - (self.word(0) & ((1 << PADDING_BITS) - 1)) as usize
+        self.bytes - SEAL - padding_of(self.word(0))
     }
 
     /// Returns the call site of the allocation.
@@ -188,7 +209,7 @@ impl Slot {
     }
 
     #[inline]
-    fn tag(&self, state: u64, sites: u64, padding: u64) -> u64 {
+    fn tag_for(&self, state: u64, sites: u64, padding: u64) -> u64 {
         let secret = SECRET.load(Relaxed);
         let place = self.start.as_ptr().addr() as u64 ^ secret;
         let claims = sites.rotate_left(PADDING_BITS) ^ padding ^ state.wrapping_mul(MIX[0]);
@@ -211,7 +232,7 @@ impl Slot {
         unsafe { self.start.add(self.bytes).cast::<u64>().sub(before + 1).write(word) };
     }
 
-    fn byte(&self, at: usize) -> u8 {
+    pub(super) fn byte(&self, at: usize) -> u8 {
         // SAFETY: callers pass an offset inside the block, which is mapped.
         unsafe { self.start.add(at).read() }
     }
@@ -246,8 +267,13 @@ unsafe fn fill(start: NonNull<u8>, byte: u8, count: usize) {
 
 /// Returns the byte of which padding consists: one of 127 values. It is never ASCII and never `0xff`, because most
 /// overruns write text, the zero at the end of a string, a small number or -1.
-fn pad(tag: u64) -> u8 {
+pub(super) fn pad(tag: u64) -> u8 {
     0x80 + (((tag >> 56) * 127) >> 8) as u8
+}
+
+/// Returns the number of padding bytes that a tag contains.
+pub(super) fn padding_of(tag: u64) -> usize {
+    (tag & ((1 << PADDING_BITS) - 1)) as usize
 }
 
 fn held_sites(allocated: u64, freed: u64) -> u64 {
@@ -255,13 +281,13 @@ fn held_sites(allocated: u64, freed: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[repr(align(16))]
     struct Memory([u8; 128]);
 
-    fn with_slot(test: impl FnOnce(Slot, &dyn Fn(usize, u8))) {
+    pub(in super::super) fn with_slot(test: impl FnOnce(Slot, &dyn Fn(usize, u8))) {
         set_secret(0x1234_5678_9abc_def0);
         let mut memory = Memory([0; 128]);
         let start = NonNull::from(&mut memory.0).cast::<u8>();
