@@ -30,6 +30,7 @@ mod map;
 mod page;
 mod record;
 mod run;
+mod run_obstacles;
 mod sim;
 mod snapshot;
 mod stable_names;

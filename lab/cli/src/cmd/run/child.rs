@@ -4,11 +4,12 @@
 //! the terminal sends them to both.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{self, Child, Command};
 use std::thread;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGSYS, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
@@ -26,7 +27,15 @@ pub(super) fn run(mut command: Command) -> Result<(u32, process::ExitStatus), Er
     let signals = signals.map_err(|error| Error::Input(format!("cannot pass signals on: {error}")))?;
     let child = command.spawn().map_err(|error| cannot_run(&command, error))?;
     let process = child.id();
-    Ok((process, wait(child, signals)?))
+    let status = wait(child, signals)?;
+    if status.signal() == Some(SIGSYS) {
+        eprintln!(
+            "freehold: `{}` made a system call that its filter forbids; if it does so with this malloc only, give \
+             --set system-calls=few",
+            command.get_program().display()
+        );
+    }
+    Ok((process, status))
 }
 
 /// Returns the error for a command that could not be started.

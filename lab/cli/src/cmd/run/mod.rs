@@ -1,33 +1,28 @@
 //! `freehold run`: runs a program whose malloc is Freehold.
 
 mod child;
+mod image;
 mod left_out;
+mod library;
+mod obstacle;
 mod profiled;
+mod program;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::hash::{DefaultHasher, Hasher};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
 use freehold_malloc::process::options::Options;
-use freehold_report::output::write_atomically;
 
 use crate::error::Error;
 use left_out::LeftOut;
+use library::Library;
+pub(crate) use library::find_library;
+use obstacle::Obstacle;
 
-/// Library that this program carries; empty unless the program was built with the profile `dist`.
-static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfreehold.so"));
-/// Library of a package that installed this program, from the program's folder.
-const INSTALLED: &str = "../lib/freehold/libfreehold.so";
-/// File name of the library in an installation.
-const NAME: &str = "libfreehold.so";
-/// File name under which cargo builds the library.
-const CARGO_NAME: &str = "libfreehold_preload.so";
 /// Environment variable with the library's options.
 const OPTIONS: &str = "FREEHOLD_OPTIONS";
 /// Environment variable with the libraries that the dynamic loader preloads.
@@ -114,27 +109,29 @@ enum StatsChoice {
     All,
 }
 
-/// Replaces this process by the program, and returns only if that fails. With `--profile` or
-/// `--stats`, runs the program as a child and waits for it; with `--print-library`, only prints the path.
+/// Replaces this process by the program, and returns only if that fails. With `--profile` or `--stats`, or if the
+/// library cannot outlast this process, runs the program as a child and waits for it; with `--print-library`, only
+/// prints the path.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
-    let library = find_library()?;
     if args.print_library {
+        let library = find_library()?;
         return Ok(freehold_report::output::print(format!("{}\n", library.display()).as_bytes())?);
     }
+    let library = Library::find()?;
     let Some(mut command) = command(&args.command) else {
         return Err(Error::Input("no program given; give a program after --".to_owned()));
     };
     let mut options = options(args)?;
     let left_out = (args.stats == Some(StatsChoice::Long)).then(LeftOut::create).transpose()?;
     options.extend(left_out.iter().map(LeftOut::options));
-    command.env(PRELOAD, preload(&library));
-    let result = match (&args.profile, &left_out) {
-        (Some(file), _) => profiled::run(command, &options, file),
-        (None, Some(_)) => {
+    preload(&library, &mut command);
+    let result = match &args.profile {
+        Some(file) => profiled::run(command, &options, file),
+        None if left_out.is_some() || library.is_brief() => {
             command.env(OPTIONS, options);
             child::run(command).and_then(|(_, status)| child::pass_on(status))
         }
-        (None, None) => {
+        None => {
             let error = command.env(OPTIONS, options).exec();
             Err(child::cannot_run(&command, error))
         }
@@ -187,88 +184,24 @@ fn limit_option(size: &str) -> Result<String, Error> {
     })
 }
 
+/// Lets the command preload the library. If the program keeps its own malloc, reports the reason, and leaves the
+/// library out if it would prevent the program from running.
+fn preload(library: &Library, command: &mut Command) {
+    let obstacle = program::find_obstacle(command.get_program());
+    if let Some(obstacle) = obstacle {
+        eprintln!("freehold: `{}` {obstacle}", command.get_program().display());
+    }
+    if obstacle.is_none_or(Obstacle::allows_preload) {
+        command.env(PRELOAD, preload_list(library.path()));
+    }
+}
+
 /// Returns the list of preloaded libraries, with this library first.
-fn preload(library: &Path) -> OsString {
+fn preload_list(library: &Path) -> OsString {
     let mut list = library.as_os_str().to_owned();
     if let Some(others) = env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
         list.push(":");
         list.push(others);
     }
     list
-}
-
-/// Returns the path of the library: the one that a package installed with this program; otherwise the one that this
-/// program carries, unpacked into the user's cache; if this program carries none, the one that [`beside`] finds.
-/// Returns an error if there is none, or if its path contains a space or colon.
-pub(crate) fn find_library() -> Result<PathBuf, Error> {
-    let found = match installed() {
-        Some(place) => place,
-        None if LIBRARY.is_empty() => beside().ok_or_else(missing)?,
-        None => unpack(LIBRARY)?,
-    };
-    if !can_be_preloaded(&found) {
-        let found = found.display();
-        return Err(Error::Input(format!(
-            "{found} cannot be preloaded, because its path contains a space or colon; set XDG_CACHE_HOME"
-        )));
-    }
-    Ok(found)
-}
-
-fn missing() -> Error {
-    Error::Input(format!(
-        "cannot find {NAME} in this program or in its folder; `cargo build --release` in a checkout builds both"
-    ))
-}
-
-/// Returns whether the dynamic loader accepts the path. It splits the list at spaces and colons.
-fn can_be_preloaded(library: &Path) -> bool {
-    !library.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':'))
-}
-
-/// Returns the library of the package that installed this program. A removal of the package removes this library too,
-/// and leaves nothing in the user's cache.
-fn installed() -> Option<PathBuf> {
-    let program = env::current_exe().ok()?;
-    let place = fs::canonicalize(program.parent()?.join(INSTALLED)).ok()?;
-    can_be_preloaded(&place).then_some(place)
-}
-
-/// Searches the program's folder and the library folder of an installation for [`NAME`], and then the program's folder
-/// for the library of a cargo build.
-fn beside() -> Option<PathBuf> {
-    let program = env::current_exe().ok()?;
-    let folder = program.parent()?;
-    let places = [folder.join(NAME), folder.join("../lib").join(NAME), folder.join(CARGO_NAME)];
-    places.into_iter().find(|place| place.is_file())
-}
-
-/// Writes the library to the user's cache unless it is already there. The file is written atomically, under a name that
-/// contains a fingerprint of its contents.
-fn unpack(library: &[u8]) -> Result<PathBuf, Error> {
-    let cache = absolute_folder("XDG_CACHE_HOME").or_else(|| absolute_folder("HOME").map(|home| home.join(".cache")));
-    let Some(cache) = cache else {
-        return Err(Error::Input("there is no home folder for the library; set XDG_CACHE_HOME".to_owned()));
-    };
-    let folder = cache.join("freehold");
-    let place = folder.join(format!("libfreehold-{:016x}.so", fingerprint(library)));
-    if fs::read(&place).is_ok_and(|there| there == library) {
-        return Ok(place);
-    }
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-    made.map_err(|error| Error::Input(format!("cannot create {}: {error}; set XDG_CACHE_HOME", folder.display())))?;
-    write_atomically(&place, library)?;
-    Ok(place)
-}
-
-/// Returns the folder that an environment variable names, if the name is absolute.
-fn absolute_folder(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).map(PathBuf::from).filter(|folder| folder.is_absolute())
-}
-
-/// Returns a hash of the library, which most likely differs from that of any other library.
-fn fingerprint(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
 }

@@ -1,0 +1,60 @@
+//! Reasons for which a program keeps its own malloc, with the sentences that report them.
+
+use std::fmt;
+
+/// Reason for which a program keeps its own malloc. Its text continues the name of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// It has no dynamic loader.
+    Static,
+    /// Its words have another width than the library's.
+    Width,
+    /// It is for another processor.
+    Processor,
+    /// Its C library is musl.
+    Musl,
+    /// A sanitizer checks its memory.
+    Sanitizer,
+    /// The loader ignores preloaded libraries, because the program gets rights that its user does not have.
+    Rights,
+    /// It exports a malloc of its own, which takes precedence.
+    Malloc,
+}
+
+impl Obstacle {
+    /// Returns whether the library may be preloaded nevertheless: the program ignores it, and its child processes may
+    /// use it.
+    pub(super) fn allows_preload(self) -> bool {
+        match self {
+            Obstacle::Static | Obstacle::Rights | Obstacle::Malloc => true,
+            Obstacle::Width | Obstacle::Processor | Obstacle::Musl | Obstacle::Sanitizer => false,
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Obstacle::Static => "is linked statically and keeps its malloc; link it dynamically, or with libfreehold.a",
+            Obstacle::Width => {
+                "has words of another width than the library, so it and its child processes keep their malloc; run a \
+                 build of the library's width"
+            }
+            Obstacle::Processor => {
+                "is for another processor, so it and its child processes keep their malloc; run a build for this one"
+            }
+            Obstacle::Musl => {
+                "uses musl and the library glibc, so it and its child processes keep their malloc; link it with a \
+                 libfreehold.a for musl"
+            }
+            Obstacle::Sanitizer => {
+                "is built with a sanitizer, so it and its child processes keep their malloc; build it without one"
+            }
+            Obstacle::Rights => {
+                "gets rights that its user does not have, so the loader ignores the library and it keeps its malloc; \
+                 run it as the user whose rights it gets"
+            }
+            Obstacle::Malloc => "contains a malloc of its own and keeps it; build it without one",
+        })
+    }
+}
