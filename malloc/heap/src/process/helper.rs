@@ -121,8 +121,8 @@ fn leave() -> bool {
 /// Returns whether the process has only one thread besides the helper. The number of links of the folder is that of the
 /// threads and two more. linux: fs/proc/base.c:proc_task_getattr
 fn is_only_other_thread() -> bool {
-    const LINKS: u64 = 2;
-    rustix::fs::stat(c"/proc/self/task").is_ok_and(|task| u64::from(task.st_nlink) == LINKS + 2)
+    const LINKS: usize = 2;
+    rustix::fs::stat(c"/proc/self/task").is_ok_and(|task| usize::try_from(task.st_nlink) == Ok(LINKS + 2))
 }
 
 /// Resets the state in a forked child, in which the helper does not exist.
