@@ -5,7 +5,11 @@
 //! request  loads, mallocs and rounds to measure
 //! roster   finds the mallocs on this machine
 //! cost     runs a load under a malloc; the cost that it reports
+//! limits   runs programs with little memory under each malloc
 //! ratio    Freehold's cost divided by that of another malloc, within a round
+//! costs    costs of all runs; ratios and medians of them
+//! group    tables of whole loads, and their means
+//! summary  mean and worst ratio of programs
 //! sheet    tables of one figure, over all loads of a kind
 //! report   all tables, in the order in which people read them
 //! ```
@@ -17,11 +21,15 @@
 //! If another malloc fails at a load or hangs, the report names both, and the pair is not tried again.
 
 mod cost;
+mod costs;
+mod group;
+mod limits;
 mod ratio;
 mod report;
 mod request;
 mod roster;
 mod sheet;
+mod summary;
 
 use fastrand::Rng;
 use freehold_report::progress::Progress;
@@ -29,6 +37,8 @@ use freehold_report::progress::Progress;
 use crate::error::Error;
 pub(crate) use cost::CHOOSING;
 use cost::{Ending, Rounds};
+use freehold_workloads::malloc::Table;
+use limits::LimitRow;
 pub use report::WholeReport;
 pub use request::{Load, Request};
 pub use roster::{Malloc, Place};
@@ -37,15 +47,42 @@ pub(crate) use roster::{find_built, find_mallocs, find_packaged};
 /// Default number of rounds.
 pub const ROUNDS: u32 = 9;
 
+/// Outcomes of all runs.
+struct Outcomes {
+    rounds: Rounds,
+    limits: Vec<LimitRow>,
+    /// Sentences about failures of other mallocs.
+    failures: Vec<String>,
+}
+
 /// Measures all loads under all mallocs.
 ///
 /// # Errors
 /// When a malloc cannot be preloaded, or a load fails under Freehold.
 pub fn measure(request: &Request) -> Result<WholeReport, Error> {
     let mallocs = find_mallocs(&request.library, &request.others)?;
-    let mut steps: Vec<(usize, usize)> =
-        (0..request.loads.len()).flat_map(|load| (0..mallocs.len()).map(move |malloc| (load, malloc))).collect();
-    let bar = Progress::counting("malloc", u64::from(request.rounds) * steps.len() as u64, "runs");
+    let (limited, loads): (Vec<usize>, Vec<usize>) =
+        (0..request.loads.len()).partition(|&load| request.loads[load].table == Table::Limits);
+    let steps: Vec<Step> =
+        loads.into_iter().flat_map(|load| (0..mallocs.len()).map(move |malloc| (load, malloc))).collect();
+    let runs = u64::from(request.rounds) * steps.len() as u64 + (limited.len() * mallocs.len()) as u64;
+    let bar = Progress::counting("malloc", runs, "runs");
+    let (rounds, failures) = measure_rounds(request, &mallocs, steps, &bar)?;
+    let limits = limits::measure_limits(request, &limited, &mallocs, &bar)?;
+    Ok(WholeReport::new(request, &mallocs, Outcomes { rounds, limits, failures }))
+}
+
+/// A load and a malloc, as indices.
+type Step = (usize, usize);
+
+/// Runs these steps in each round, in random order. A step that fails is not tried again. Returns the costs, and
+/// sentences about failures.
+fn measure_rounds(
+    request: &Request,
+    mallocs: &[Malloc],
+    mut steps: Vec<Step>,
+    bar: &Progress,
+) -> Result<(Rounds, Vec<String>), Error> {
     let mut rng = Rng::with_seed(request.seed);
     let (mut rounds, mut failures): (Rounds, Vec<String>) = (Vec::new(), Vec::new());
     for _ in 0..request.rounds {
@@ -65,7 +102,7 @@ pub fn measure(request: &Request) -> Result<WholeReport, Error> {
         steps.retain(|step| !failed.contains(step));
         rounds.push(round);
     }
-    Ok(WholeReport::new(request, &mallocs, &rounds, failures))
+    Ok((rounds, failures))
 }
 
 /// Returns the sentence about a failure of another malloc. A failure under Freehold is an error.

@@ -1,6 +1,7 @@
 //! Freehold's cost divided by that of another malloc, within a round: the median over the rounds, and its interval.
 
 use fastrand::Rng;
+use freehold_report::report::Value;
 use serde::Serialize;
 
 use super::cost::{Cost, Rounds};
@@ -29,6 +30,11 @@ impl Ratio {
     pub(super) fn text(self) -> String {
         format!("{} ({} to {})", format_ratio(self.ratio), format_ratio(self.low), format_ratio(self.high))
     }
+}
+
+/// Formats a ratio as a cell of a table.
+pub(super) fn format_cell(ratio: Option<Ratio>) -> Value {
+    ratio.map_or(Value::None, |ratio| Value::Text(ratio.text()))
 }
 
 /// Function that extracts the compared figure from a cost.

@@ -13,7 +13,7 @@ pub struct Request {
     pub program: PathBuf,
     /// Loads; those of a table follow each other.
     pub loads: Vec<Load>,
-    /// Names of loads that cannot be run here, each with the program that is missing.
+    /// Names of loads that cannot be run here, each with the reason.
     pub left_out: Vec<(String, String)>,
     /// Share of each load that is run, in percent.
     pub percent: u32,
@@ -38,4 +38,22 @@ pub struct Load {
     pub table: Table,
     /// Group of the load within its table; the geometric mean is over a group.
     pub group: &'static str,
+}
+
+#[cfg(test)]
+impl Request {
+    /// Returns a request for loads of these names in one table, for tests of reports.
+    pub(super) fn planted(table: Table, names: &[&str]) -> Request {
+        let load = Load { name: String::new(), arguments: Vec::new(), table, group: "" };
+        Request {
+            program: PathBuf::new(),
+            loads: names.iter().map(|name| Load { name: (*name).to_owned(), ..load.clone() }).collect(),
+            left_out: Vec::new(),
+            percent: 100,
+            library: PathBuf::new(),
+            others: Vec::new(),
+            rounds: 1,
+            seed: 1,
+        }
+    }
 }

@@ -29,6 +29,8 @@ pub enum Place {
 pub(super) const OURS: &str = "freehold";
 /// Name of the C library's malloc.
 pub(super) const LIBC: &str = "libc";
+/// Index of the C library's malloc in every list.
+pub(super) const LIBC_PLACE: usize = 1;
 /// Mallocs that Debian packages: name and file name. The file may have a further suffix after a dot.
 const PACKAGED: [(&str, &str); 3] =
     [("jemalloc", "libjemalloc.so.2"), ("mimalloc 2", "libmimalloc.so.2"), ("tcmalloc", "libtcmalloc_minimal.so.4")];

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::cost::{Cost, Rounds};
 use super::ratio::{CONFIDENCE, CPU_OF_STEP};
 use super::request::Request;
+use super::roster::LIBC_PLACE;
 use crate::numbers::format_ratio;
 
 /// Function that computes the figure of a load under a malloc. The second argument is the C library's cost in the same
@@ -22,11 +23,8 @@ struct Kind {
     figure: Figure,
 }
 
-/// Index of the C library's malloc.
-const LIBC: usize = 1;
-
 /// All figures, in the order of the report.
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 15] = [
     kind(LoadTable::Pairs, "Pairs: CPU time in ns of each", |cost, _| CPU_OF_STEP(cost)),
     kind(LoadTable::Resident, "Blocks that stay: resident memory divided by live memory", |cost, _| {
         grown_kib(cost) * 1024.0 / cost.live_bytes as f64
@@ -48,6 +46,11 @@ const KINDS: [Kind; 12] = [
     kind(LoadTable::Forks, "Forks while other threads allocate: all children", |cost, _| cost.steps as f64),
     kind(LoadTable::Forks, "Forks while other threads allocate: growth of resident memory in MiB", |cost, _| {
         grown_kib(cost) / 1024.0
+    }),
+    kind(LoadTable::Services, "Services: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
+    kind(LoadTable::Services, "Services: peak resident memory in MiB", |cost, _| cost.peak_kib as f64 / 1024.0),
+    kind(LoadTable::Services, "Services: resident memory in MiB at the end", |cost, _| {
+        cost.resident_kib as f64 / 1024.0
     }),
 ];
 
@@ -92,7 +95,7 @@ pub(super) fn sheets(request: &Request, rounds: &Rounds) -> Vec<Sheet> {
 fn middle(rounds: &Rounds, load: usize, malloc: usize, figure: Figure, seed: u64) -> Option<Middle> {
     let mut values = Vec::new();
     for costs in rounds.iter().map(|round| &round[load]) {
-        values.extend(costs[malloc].as_ref().zip(costs[LIBC].as_ref()).map(|(cost, libc)| figure(cost, libc)));
+        values.extend(costs[malloc].as_ref().zip(costs[LIBC_PLACE].as_ref()).map(|(cost, libc)| figure(cost, libc)));
     }
     let (low, high) = (!values.is_empty()).then(|| median_interval(&values, CONFIDENCE, &mut Rng::with_seed(seed)))?;
     Some(Middle { median: median(&mut values), low, high })

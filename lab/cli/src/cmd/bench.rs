@@ -38,8 +38,10 @@ const RUNS: u32 = 320;
                   all slab policies at once instead. Each such contest takes ten times as long, and at most 40 runs. \
                   `slab` takes one policy B and replaces its `slab=` by each value in turn.\n\n\
                   `freehold bench malloc` measures whole programs under Freehold's malloc and all other mallocs that \
-                  it finds: 9 rounds of each load, about ten minutes. The tables `threads` and `forks` are measured \
-                  only if they are given with --table, because some mallocs take minutes for them. Its options are \
+                  it finds: 9 rounds of each load, about ten minutes. The other tables are measured only if they are \
+                  given with --table, because they take longer. `programs` runs programs of other projects, and \
+                  `limits` runs them once with 64 MiB of memory. A program that is not installed is left out. Git \
+                  repacks the repository of the current folder. The options are \
                   --table, --load, --runs, --seed, --quick, --library and --with.\n\n\
                   `freehold bench corruption` runs programs, each with one kind of memory misuse, under the same \
                   mallocs, and reports the mallocs that detect the misuse. Its options are --library and --quick.\n\n\

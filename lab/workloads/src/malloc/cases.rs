@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{Workload, begin, compiler, redis};
+use super::{Limit, Workload, programs};
 
 /// A table of a report: loads with the same measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -21,6 +21,12 @@ pub enum Table {
     Start,
     /// Forks while threads allocate: children that fail.
     Forks,
+    /// Patterns of services: CPU time, and resident memory at the end.
+    Services,
+    /// Programs of other projects: CPU time and peak resident memory.
+    Programs,
+    /// Programs of other projects with 64 MiB of memory: whether they run.
+    Limits,
 }
 
 /// A load as a report runs it.
@@ -36,8 +42,15 @@ pub struct Case {
     pub arguments: Vec<String>,
     /// Description in a sentence.
     pub about: String,
-    /// Programs that the load requires.
-    pub needs: &'static [&'static str],
+    workload: Workload,
+    limit: Option<Limit>,
+}
+
+impl Case {
+    /// Returns the reason why the load cannot be run on this machine, if there is one.
+    pub fn obstacle(&self) -> Option<String> {
+        programs::obstacle(self.workload, self.limit)
+    }
 }
 
 /// A band of sizes.
@@ -69,7 +82,24 @@ const BANDS: [Band; 2] = [
 
 /// Returns all cases, in the order of reports.
 pub fn cases() -> Vec<Case> {
-    Workload::value_variants().iter().flat_map(|&workload| workload_cases(workload)).collect()
+    let all = Workload::value_variants().iter();
+    let limited = Limit::value_variants().iter().flat_map(|&limit| limited_cases(limit));
+    all.flat_map(|&workload| workload_cases(workload)).chain(limited).collect()
+}
+
+/// Returns the cases of programs with this memory limit.
+fn limited_cases(limit: Limit) -> impl Iterator<Item = Case> {
+    let programs = Workload::value_variants().iter().filter(move |workload| is_limited(**workload, limit));
+    programs.filter_map(move |&workload| Case::plain(workload)?.limited(limit))
+}
+
+/// Returns whether a program is run with this limit. Some programs reserve more address space than they use, and fail
+/// under every malloc if that is limited.
+fn is_limited(workload: Workload, limit: Limit) -> bool {
+    match workload {
+        Workload::Redis | Workload::Git | Workload::Sqlite | Workload::Python | Workload::Nginx => true,
+        _ => limit == Limit::Group && workload.table() == Table::Programs,
+    }
 }
 
 fn workload_cases(workload: Workload) -> Vec<Case> {
@@ -93,7 +123,8 @@ impl Band {
     fn case(&self, name: String, about: &str, [least, most, live]: [usize; 3]) -> Case {
         let options = ["--least", &least.to_string(), "--most", &most.to_string(), "--live", &live.to_string()];
         let arguments = std::iter::once("pairs").chain(options).map(str::to_owned).collect();
-        Case { table: Table::Pairs, group: self.name, name, arguments, about: about.to_owned(), needs: &[] }
+        let about = about.to_owned();
+        Case { table: Table::Pairs, group: self.name, name, arguments, about, workload: Workload::Pairs, limit: None }
     }
 }
 
@@ -101,19 +132,29 @@ impl Case {
     /// Returns the case of a load without arguments.
     fn plain(workload: Workload) -> Option<Case> {
         let value = workload.to_possible_value()?;
-        let needs: &[&str] = match workload {
-            Workload::Redis => &[redis::SERVER, redis::DRIVER],
-            Workload::Starts => &[begin::PROGRAM],
-            Workload::Compiler => &[compiler::COMPILER],
-            _ => &[],
-        };
         Some(Case {
             table: workload.table(),
             group: "",
             name: value.get_name().to_owned(),
             arguments: vec![value.get_name().to_owned()],
             about: value.get_help().map(ToString::to_string).unwrap_or_default(),
-            needs,
+            workload,
+            limit: None,
+        })
+    }
+
+    /// Returns this case with a memory limit.
+    fn limited(self, limit: Limit) -> Option<Case> {
+        let value = limit.to_possible_value()?;
+        let (name, help) = (value.get_name(), value.get_help()?);
+        let arguments = self.arguments.into_iter().chain(["--limit", name].map(str::to_owned));
+        Some(Case {
+            table: Table::Limits,
+            name: format!("{}-{name}", self.name),
+            arguments: arguments.collect(),
+            about: format!("{}; limited to 64 MiB: {help}", self.about),
+            limit: Some(limit),
+            ..self
         })
     }
 }
@@ -128,6 +169,10 @@ impl Workload {
             Workload::IdleThreads | Workload::ComeAndGo => Table::Threads,
             Workload::Starts => Table::Start,
             Workload::Forks => Table::Forks,
+            Workload::Cycles | Workload::ForkServer => Table::Services,
+            // These two programs belong to the loads of earlier reports, whose means include them.
+            Workload::Redis | Workload::Compiler => Table::Loads,
+            _ if programs::Program::of_workload(self).is_some() => Table::Programs,
             _ => Table::Loads,
         }
     }
@@ -147,6 +192,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), cases.len());
+        assert_eq!(cases.iter().filter(|case| case.table == Table::Loads).count(), 14);
         for band in &BANDS {
             assert!(band.sizes.iter().all(|size| (band.least..=band.most).contains(size)), "{}", band.name);
         }

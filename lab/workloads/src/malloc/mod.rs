@@ -2,13 +2,15 @@
 //!
 //! Each load does a fixed amount of work, determined by a seed, and prints its costs at the end: CPU time, peak
 //! resident memory, and the bytes in use and resident memory at the end. [`cases()`] assigns the loads to the tables of
-//! a report.
+//! a report. [`programs`] runs programs of other projects.
 
 mod begin;
 mod block;
 mod cases;
 mod compiler;
 mod cost;
+mod cycles;
+mod fork_server;
 mod forks;
 mod held;
 pub(crate) mod idle;
@@ -16,7 +18,7 @@ mod idlers;
 mod pairs;
 mod phases;
 mod producers;
-mod redis;
+mod programs;
 mod system;
 mod threads;
 mod work;
@@ -25,9 +27,11 @@ pub use cases::{Case, Table, cases};
 
 use std::io::{self, Write};
 
+use block::Live;
 use clap::{Args, ValueEnum};
 use cost::Cost;
 use held::Sizes;
+use programs::{Limit, Program};
 
 /// Which load.
 #[derive(Debug, Args)]
@@ -37,6 +41,9 @@ pub struct MallocArgs {
     /// Part of the load to run, in percent.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     percent: u32,
+    /// Memory limit of 64 MiB for the program that the load runs; a fifth of the load is run.
+    #[arg(long, value_enum)]
+    limit: Option<Limit>,
     #[command(flatten)]
     shape: pairs::Shape,
 }
@@ -92,12 +99,38 @@ pub enum Workload {
     Starts,
     /// Five thousand forks while threads allocate; each child allocates and ends.
     Forks,
+    /// Live memory of mixed sizes grows from nothing to 64 MiB and shrinks to nothing, many times.
+    Cycles,
+    /// A parent with a large heap forks children that allocate and free, as a web server that forks in advance.
+    ForkServer,
+    /// A redis server whose clients read 100 elements of a list.
+    RedisLrange,
+    /// A redis server whose clients add to a list.
+    RedisLpush,
+    /// A redis server with values of 3 KB.
+    RedisLarge,
+    /// `git repack` of a clone of the repository in the current folder.
+    Git,
+    /// SQLite in memory: inserts, indexes, joins and deletions.
+    Sqlite,
+    /// Test modules of Python.
+    Python,
+    /// Node.js with worker threads that allocate.
+    Node,
+    /// A Java virtual machine that compiles a program and runs it on threads.
+    Java,
+    /// A PostgreSQL server that `pgbench` drives.
+    Postgres,
+    /// An nginx server that sends a compressed file.
+    Nginx,
 }
 
 impl MallocArgs {
-    /// Returns the requested percentage of a number, at least 1.
+    /// Returns the requested percentage of a number, at least 1. With a memory limit the load is a fifth of that, so that
+    /// most programs fit.
     fn scale(&self, full: usize) -> usize {
-        (full * self.percent as usize / 100).max(1)
+        let parts = if self.limit.is_some() { 5 } else { 1 };
+        (full * self.percent as usize / 100 / parts).max(1)
     }
 }
 
@@ -112,6 +145,17 @@ pub(crate) fn run(args: &MallocArgs) -> io::Result<()> {
 }
 
 fn measure(args: &MallocArgs) -> io::Result<Cost> {
+    if let Some(program) = Program::of_workload(args.work) {
+        return program.run(args);
+    }
+    if args.limit.is_some() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "--limit is for loads that run a program"));
+    }
+    measure_pattern(args)
+}
+
+/// Measures a load that is part of this project.
+fn measure_pattern(args: &MallocArgs) -> io::Result<Cost> {
     let live = match args.work {
         Workload::Larson => threads::larson(args.scale(30)),
         Workload::Pass => threads::pass(args.scale(3000)),
@@ -126,9 +170,9 @@ fn measure(args: &MallocArgs) -> io::Result<Cost> {
         Workload::Burst => threads::run_at_once(args.scale(400)),
         Workload::Phases => phases::phases(args.scale(200)),
         Workload::Trees => work::trees(args.scale(12)),
+        Workload::Cycles => cycles::cycles(args.scale(20)),
         // These loads do not count all costs of this process, or count those of other processes.
         Workload::Starts => return begin::starts(args.scale(20)),
-        Workload::Redis => return redis::redis(args.scale(60_000)),
         Workload::Compiler => return compiler::compiler(args.scale(1000)),
         Workload::Pairs => return pairs::pairs(&args.shape, args.scale(1_000_000)),
         Workload::HeldSmall => return held::hold(Sizes::Small, args.scale(128 << 20)),
@@ -138,6 +182,8 @@ fn measure(args: &MallocArgs) -> io::Result<Cost> {
         Workload::IdleThreads => return idlers::idle(args.scale(1000)),
         Workload::ComeAndGo => return idlers::come_and_go(args.scale(10_000)),
         Workload::Forks => return forks::forks(args.scale(5000)),
+        Workload::ForkServer => return fork_server::fork_server(args.scale(8), args.percent as usize),
+        _ => Live::default(),
     };
     let cost = Cost::so_far(live.bytes);
     drop(live);

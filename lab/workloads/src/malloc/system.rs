@@ -3,6 +3,8 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
 
 use rustix::process::Pid;
 
@@ -33,6 +35,38 @@ pub(super) fn children_usage() -> io::Result<(u64, u64)> {
     // SAFETY: all fields are integers, for which zero bytes are valid, and the kernel has written the structure.
     let filled = unsafe { usage.assume_init() };
     Ok((nanoseconds(filled.ru_utime) + nanoseconds(filled.ru_stime), filled.ru_maxrss as u64))
+}
+
+/// End of a child process, and the resources that it and the children that it waited for have used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usage {
+    pub status: ExitStatus,
+    /// CPU time in nanoseconds.
+    pub cpu_ns: u64,
+    /// Peak resident memory of the largest process, in KiB.
+    pub peak: u64,
+}
+
+/// Waits for a child process.
+pub(super) fn wait_for_child(child: Child) -> io::Result<Usage> {
+    let number = i32::try_from(child.id()).map_err(io::Error::other)?;
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both pointers are valid for writes, since they point to `status` and `usage`. The child was not waited
+        // for before: this function owns the only handle to it.
+        if unsafe { libc::wait4(number, &raw mut status, 0, usage.as_mut_ptr()) } == number {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    // SAFETY: all fields are integers, for which zero bytes are valid, and the kernel has written the structure.
+    let filled = unsafe { usage.assume_init() };
+    let cpu_ns = nanoseconds(filled.ru_utime) + nanoseconds(filled.ru_stime);
+    Ok(Usage { status: ExitStatus::from_raw(status), cpu_ns, peak: filled.ru_maxrss as u64 })
 }
 
 fn nanoseconds(time: libc::timeval) -> u64 {

@@ -22,13 +22,19 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
         return Ok(args.formats.emit(&Listing { benches: vec![Entry::of_malloc()] }, style)?);
     }
     expect_alone(args, MALLOC)?;
-    let (loads, left_out): (Vec<Case>, Vec<Case>) = chosen(args)?.into_iter().partition(|case| missing(case).is_none());
+    let (mut loads, mut left_out) = (Vec::new(), Vec::new());
+    for case in chosen(args)? {
+        match case.obstacle() {
+            Some(reason) => left_out.push((case.name, reason)),
+            None => loads.push(load(case)),
+        }
+    }
     let library = find_library()?;
     let others = args.with.iter().map(|given| parse_with(given, &library)).collect::<Result<Vec<_>, _>>()?;
     let request = whole::Request {
         program: this_program()?,
-        loads: loads.into_iter().map(load).collect(),
-        left_out: left_out.into_iter().filter_map(|case| Some((case.name.clone(), missing(&case)?))).collect(),
+        loads,
+        left_out,
         percent: if args.quick { 1 } else { 100 },
         others: libraries(args)?.into_iter().chain(others).collect(),
         library,
@@ -73,16 +79,6 @@ pub(super) fn this_program() -> Result<PathBuf, Error> {
 /// Returns the mallocs that were named with `--library`.
 pub(super) fn libraries(args: &BenchArgs) -> Result<Vec<whole::Malloc>, Error> {
     args.library.iter().map(|given| parse_library(given)).collect()
-}
-
-/// Returns the name of the first program that a case needs and that is not installed; `None` if all are installed.
-fn missing(case: &Case) -> Option<String> {
-    case.needs.iter().find(|program| !is_on_path(program)).map(|program| (*program).to_owned())
-}
-
-fn is_on_path(program: &str) -> bool {
-    let folders = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
 /// Converts a case into a load of the benchmark.
