@@ -231,6 +231,35 @@ fn mallocs_are_measured_under_whole_loads() {
     assert_refused(&freehold(&["bench", "flags", "--library", &named]), "--library is for the benchmark `malloc`");
 }
 
+#[test]
+fn program_is_measured_summarized_and_limited() {
+    let loads = ["--load", "sqlite", "--load", "sqlite-data"];
+    let arguments = [&["bench", "malloc", "--quick", "--runs", "1"][..], &loads].concat();
+    let report = json(&[&arguments[..], &["--json", "-"]].concat());
+    let left_out = report["left_out"].as_array().unwrap();
+    if !left_out.is_empty() {
+        assert!(left_out.iter().all(|line| line.as_str().unwrap().ends_with("`sqlite3` is not installed")), "{report}");
+        return;
+    }
+    let (mallocs, programs) = (report["mallocs"].as_array().unwrap().len(), &report["programs"]);
+    let sqlite = &programs["loads"][0];
+    assert!(sqlite["load"] == "sqlite" && sqlite["cpu"].as_array().unwrap().len() == mallocs, "{programs}");
+    assert!(report["loads"].as_array().unwrap().is_empty(), "{report}");
+    let summary = report["summary"].as_array().unwrap();
+    assert!(summary.len() == 4 && summary[0]["worst_program"] == "sqlite", "{summary:?}");
+    assert_eq!(summary[0]["mean"]["ratio"], sqlite["cpu"][1]["ratio"]);
+    // One round is too few to choose a malloc and to compare with it.
+    assert!(summary[2]["mean"].is_null(), "{summary:?}");
+    let limits = &report["limits"][0];
+    assert!(limits["load"] == "sqlite-data" && limits["failures"][0].is_null(), "{limits}");
+    let printed = text(&arguments);
+    for title in ["Programs, summary", "Programs: CPU time in ms", "Programs with 64 MiB of memory"] {
+        assert!(printed.contains(title), "{printed}");
+    }
+    let refused = freehold(&["load", "malloc", "pairs", "--limit", "data"]);
+    assert!(stderr(&refused).contains("--limit is for loads that run a program"), "{}", stderr(&refused));
+}
+
 fn run_with_profile(file: &Path, words: &[&str]) -> Output {
     let mut arguments = vec!["run", "--set", "profile-rate=1k", "--profile", file.to_str().unwrap(), "--"];
     arguments.extend(words);
@@ -262,7 +291,7 @@ fn signal_is_passed_on_to_a_profiled_program() {
 
 #[test]
 fn table_option_selects_malloc_tables() {
-    let tables = ["pairs", "resident", "threads", "start", "forks"];
+    let tables = ["pairs", "resident", "threads", "start", "forks", "services"];
     let chosen = tables.iter().flat_map(|table| ["--table", table]);
     let mut arguments = vec!["bench", "malloc", "--quick", "--runs", "1", "--json", "-"];
     arguments.extend(chosen);
