@@ -1,7 +1,7 @@
 //! The heap in the OpenMetrics text format, for Prometheus and other collectors.
 //!
-//! Each state has two families of gauges: the total, and the parts by kind and size, which sum up to it. Two families
-//! keep a sum over labels from counting the memory twice.
+//! Each state has two families of gauges: the total, and the parts by kind and size, which add up to it. With two
+//! families, a sum over labels does not count memory twice.
 //!
 //! Format: <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
 
@@ -19,7 +19,7 @@ const STATES: [(&str, &str); 4] = [
     ("live", "Memory of blocks in use by the program."),
     ("cached", "Memory of freed blocks in caches of CPUs and barns."),
     ("kept", "Other free memory that is resident."),
-    ("returned", "Free memory that is not resident: returned to the system or never written to."),
+    ("returned", "Free memory that is not resident: returned to the system, never written to, or swapped out."),
 ];
 
 /// Formats a heap.

@@ -3,8 +3,8 @@
 //! ```text
 //! live      allocated by the program
 //! cached    freed, and in a cache of a CPU or in a barn: the next requests of the size get it
-//! kept      free, and in memory
-//! returned  free, and not in memory: returned to the system, never written to, or swapped out
+//! kept      other free memory that is resident
+//! returned  free memory that is not resident: returned to the system, never written to, or swapped out
 //! ```
 
 use std::cmp::Reverse;
@@ -31,9 +31,9 @@ pub struct StateBytes {
     pub live: u64,
     /// Freed blocks in caches of CPUs and in barns, and the sheaves that hold them.
     pub cached: u64,
-    /// Other free memory that is in memory.
+    /// Other free memory that is resident.
     pub kept: u64,
-    /// Free memory that is not in memory.
+    /// Free memory that is not resident: returned to the system, never written to, or swapped out.
     pub returned: u64,
 }
 

@@ -40,8 +40,8 @@ extern "C" fn at_start() {
     }
 }
 
-/// Checks held blocks, and writes profiles and statistics unless a filter may forbid it. The loader calls it when `main` returns or the program calls
-/// `exit`.
+/// Checks held blocks, and writes profiles and statistics unless a filter may forbid it. The loader calls it when
+/// `main` returns or the program calls `exit`.
 extern "C" fn at_exit() {
     process::check_held();
     if sandbox::is_restricted() {

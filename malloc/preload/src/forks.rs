@@ -1,4 +1,4 @@
-//! Registration of fork handlers: the malloc's own are registered before the first of the program.
+//! Wrapper of `__register_atfork`, which registers the malloc's fork handlers before the first handler of the program.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! Functions of the C library that this library wraps.
+//! Addresses of wrapped functions of the C library, which the loader finds.
 
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
@@ -22,8 +22,8 @@ impl NextSymbol {
         if !known.is_null() {
             return known;
         }
-        // SAFETY: the name ends in a zero byte. The loader's lock can be taken here, because only the program calls
-        // this function, and not within a slow path.
+        // SAFETY: the name ends in a zero byte. The loader's lock can be taken here: the program calls this function,
+        // or the first request of the malloc, before another thread can use the malloc.
         let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         self.address.store(address, Relaxed);
         address

@@ -1,14 +1,13 @@
-//! Filters of system calls: before the program installs one, the malloc restricts itself to the system calls of every
-//! malloc.
+//! Wrapper of `prctl`, which restricts the malloc before the program installs a filter of system calls.
 //!
-//! A program without privileges has to set `PR_SET_NO_NEW_PRIVS` before it installs a filter. The kernel provides that
-//! by `prctl` alone, so this function sees filters that are installed by `prctl`, by libseccomp or by a raw `seccomp`.
-//! It does not see a raw `prctl`, or a raw `seccomp` of a privileged program. For those there is the option
-//! `system-calls=few`.
+//! An unprivileged program must first set `PR_SET_NO_NEW_PRIVS`, for which `prctl` is the only interface. The wrapper
+//! does not see a raw `prctl` system call, or a raw `seccomp` of a privileged program. These need the option
+//! `system-calls=few`. A child process of `vfork` or of a raw `clone` is not restricted: it may share the memory of its
+//! parent.
 
 use core::ffi::{c_int, c_ulong};
 
-use freehold_malloc::process::{helper, sandbox};
+use freehold_malloc::process::{fork, helper, sandbox};
 
 /// Linux: `prctl`. In C it is variadic; on all supported platforms, variable arguments of this number are passed in the
 /// same registers as named ones.
@@ -24,7 +23,7 @@ pub unsafe extern "C" fn prctl(
     fourth: c_ulong,
     fifth: c_ulong,
 ) -> c_int {
-    if matches!(option, libc::PR_SET_NO_NEW_PRIVS | libc::PR_SET_SECCOMP) {
+    if matches!(option, libc::PR_SET_NO_NEW_PRIVS | libc::PR_SET_SECCOMP) && fork::is_own_process() {
         sandbox::restrict();
         helper::stop();
     }

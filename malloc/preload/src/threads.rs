@@ -1,4 +1,4 @@
-//! Thread creation: the helper starts after the program has created a thread.
+//! Threads: the helper starts after the program has created a thread, and ends before the main thread exits.
 //!
 //! The helper starts in the context of the caller, after the C library's function has returned. At that point the
 //! caller holds no lock that the creation of a second thread needs. The helper is not started by threads that the C
@@ -23,11 +23,14 @@ type ThrdCreate = unsafe extern "C" fn(*mut libc::pthread_t, ThrdBody, *mut c_vo
 
 static PTHREAD_CREATE: NextSymbol = NextSymbol::new(c"pthread_create");
 static THRD_CREATE: NextSymbol = NextSymbol::new(c"thrd_create");
+static PTHREAD_EXIT: NextSymbol = NextSymbol::new(c"pthread_exit");
+static THRD_EXIT: NextSymbol = NextSymbol::new(c"thrd_exit");
 
-/// Finds both functions before the program has threads, so that later calls do not take the loader's lock.
+/// Finds the functions before the program has threads, so that later calls do not take the loader's lock.
 pub(crate) fn prepare() {
-    PTHREAD_CREATE.find();
-    THRD_CREATE.find();
+    for symbol in [&PTHREAD_CREATE, &THRD_CREATE, &PTHREAD_EXIT, &THRD_EXIT] {
+        symbol.find();
+    }
 }
 
 /// POSIX: `pthread_create`.
@@ -69,4 +72,61 @@ pub unsafe extern "C" fn thrd_create(thread: *mut libc::pthread_t, body: ThrdBod
         helper::start();
     }
     result
+}
+
+/// Ends the helper if the main thread exits, and returns the address of the C library's function.
+fn before_exit(next: &NextSymbol) -> *mut c_void {
+    helper::stop_before_main_thread_exits();
+    let next = next.find();
+    if next.is_null() { libc::abort as *mut c_void } else { next }
+}
+
+extern "C" fn before_pthread_exit() -> *mut c_void {
+    before_exit(&PTHREAD_EXIT)
+}
+
+extern "C" fn before_thrd_exit() -> *mut c_void {
+    before_exit(&THRD_EXIT)
+}
+
+/// Defines a function that calls another one, and then jumps to the address that it returns, with the argument of the
+/// call. The C library unwinds the stack of a thread that exits, so no frame of this library may be on it.
+macro_rules! jump_to_result {
+    ($(#[$about:meta])* $name:ident, $before:ident) => {
+        $(#[$about])*
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name(result: *mut c_void) -> ! {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!("push rdi", "call {before}", "pop rdi", "jmp rax", before = sym $before);
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                "stp x0, x30, [sp, #-16]!",
+                "bl {before}",
+                "mov x16, x0",
+                "ldp x0, x30, [sp], #16",
+                "br x16",
+                before = sym $before,
+            );
+        }
+    };
+}
+
+jump_to_result! {
+    /// POSIX: `pthread_exit`.
+    ///
+    /// # Safety
+    /// As for the C library's function.
+    // SAFETY: the function implements the C library's function of this name. The code calls a function with an aligned
+    // stack, restores its argument and the stack, and jumps to the C library's function.
+    pthread_exit, before_pthread_exit
+}
+
+jump_to_result! {
+    /// C11: `thrd_exit`.
+    ///
+    /// # Safety
+    /// As for the C library's function.
+    // SAFETY: as for `pthread_exit`; the argument is an `int` in the same register.
+    thrd_exit, before_thrd_exit
 }

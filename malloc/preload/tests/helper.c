@@ -7,7 +7,8 @@
 //
 // The argument selects the case. `stacks`: threads have stacks that the program allocates, so their thread-local data
 // is freed under the lock whenever a thread ends. `cache`: the cache of stacks is filled until the C library frees some
-// of them. `alone`: the program creates no thread until it has freed memory.
+// of them. `alone`: the program creates no thread until it has freed memory. `exit`: the main thread exits before the
+// other one. `children`: child processes of vfork and of a raw clone set PR_SET_NO_NEW_PRIVS.
 
 #ifdef PLUGIN
 
@@ -22,11 +23,16 @@ char *touch(int n) { return memset(data, n + 1, sizeof data); }
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
@@ -120,8 +126,56 @@ static void create_no_thread_alone(int is_c11) {
     CHECK(is_c11 || count_threads() == 1, "the helper does not end");
 }
 
+// Runs in the last thread of the program, which has the program's files.
+static void check_files(void) {
+    if (fcntl(STDOUT_FILENO, F_GETFD) < 0) _exit(3);
+}
+
+static void *outlive_main(void *main_thread) {
+    pthread_join(*(pthread_t *)main_thread, NULL);
+    return NULL;
+}
+
+static void exit_main_first(void) {
+    static pthread_t self;
+    self = pthread_self();
+    pthread_t thread;
+    atexit(check_files);
+    CHECK(pthread_create(&thread, NULL, outlive_main, &self) == 0, "pthread_create");
+    alarm(8);
+    pthread_exit(NULL);
+}
+
+static void restrict_and_exit(void) {
+    alarm(8);
+    _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? 4 : 0);
+}
+
+static void expect_success(pid_t child) {
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "child ended with %x", status);
+}
+
+// A child process that shares the memory of the program must not change the malloc, and one for which no fork handler
+// ran must not wait for the helper.
+static void restrict_children(void) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, do_nothing, NULL) == 0, "pthread_create");
+    pthread_join(thread, NULL);
+    int threads = count_threads();
+    pid_t child = vfork();
+    if (child == 0) restrict_and_exit();
+    expect_success(child);
+    CHECK(count_threads() == threads, "%d of %d threads are left", count_threads(), threads);
+    child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0) restrict_and_exit();
+    expect_success(child);
+}
+
 int main(int count, char **words) {
     CHECK(count == 2, "which?");
+    if (!strcmp(words[1], "exit")) exit_main_first();
+    if (!strcmp(words[1], "children")) return restrict_children(), 0;
     if (!strncmp(words[1], "alone", 5)) {
         create_no_thread_alone(!strcmp(words[1], "alone-c11"));
     } else {

@@ -65,7 +65,14 @@ const PROGRAMS: [Program; 8] = [
         source: "helper.c",
         compiler: "gcc",
         has_plugin: true,
-        runs: &[unlimited("stacks"), unlimited("cache"), unlimited("alone"), unlimited("alone-c11")],
+        runs: &[
+            unlimited("stacks"),
+            unlimited("cache"),
+            unlimited("alone"),
+            unlimited("alone-c11"),
+            unlimited("exit"),
+            unlimited("children"),
+        ],
     },
     Program {
         source: "limits.c",

@@ -1,4 +1,4 @@
-//! Costs of all runs, and the ratios and medians of them.
+//! Costs of all runs, with their ratios and medians.
 
 use freehold_stats::intervals::median;
 use freehold_workloads::malloc::Table;

@@ -1,4 +1,4 @@
-//! Whole loads of a table: CPU time and peak memory of each, and the geometric means.
+//! CPU time and peak memory of the loads of a table, with geometric means.
 
 use std::iter::once;
 
@@ -74,7 +74,7 @@ impl LoadGroup {
         if self.loads.is_empty() {
             return Vec::new();
         }
-        let ratio = "Freehold's divided by that of the other malloc";
+        let ratio = "Freehold's cost divided by that of the other malloc";
         let cpu = self.loads.iter().map(|load| (load.load.as_str(), &*load.cpu));
         let peak = self.loads.iter().map(|load| (load.load.as_str(), &*load.peak));
         let tables = vec![
@@ -92,8 +92,8 @@ impl LoadGroup {
         tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
     }
 
-    /// Returns the table of geometric means over whole loads: one row for each other malloc, and a row for the best other
-    /// malloc of each load.
+    /// Returns the table of geometric means over whole loads: one row for each other malloc, and a row for the best
+    /// other malloc of each load.
     fn means(&self, title: String, mallocs: &[String]) -> Table {
         let mut rows = Vec::new();
         for (name, (cpu, peak)) in mallocs.iter().zip(self.cpu.iter().zip(&self.peak)).skip(1) {

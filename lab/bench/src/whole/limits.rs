@@ -1,4 +1,4 @@
-//! Programs with little memory: whether each runs under each malloc. A program that runs under the C library's malloc
+//! Programs with 64 MiB of memory: whether each runs under each malloc. A program that runs under the C library's malloc
 //! should run under Freehold's.
 
 use std::iter::once;

@@ -1,9 +1,8 @@
 //! Summary of programs: the mean and the worst ratio of Freehold's cost to that of the C library's malloc, and to that
 //! of the best other malloc of each program.
 //!
-//! The best of many mallocs in the same rounds is partly the luckiest one, which makes Freehold look worse than it is.
-//! So the rounds of the first half choose the best other malloc of each program, by median, and the other rounds
-//! compare Freehold with it.
+//! The best other malloc of a program is chosen by its median in the first half of the rounds, and compared in the
+//! other half. A choice and a comparison in the same rounds would favour the luckiest malloc.
 
 use std::ops::Range;
 
@@ -37,7 +36,8 @@ pub(super) struct SummaryRow {
 /// A program, and the malloc that Freehold is compared with.
 type Pair = (usize, usize);
 
-/// Summarizes the programs. `rivals` are the mallocs that may be the best of a program, and `names` those of all mallocs.
+/// Summarizes the programs. `rivals` are the mallocs that may be the best of a program, and `names` those of all
+/// mallocs.
 pub(super) fn summarize(costs: &Costs<'_>, rivals: &[usize], names: &[String]) -> Vec<SummaryRow> {
     let programs = costs.loads_of(LoadTable::Programs);
     let (all, half) = (costs.rounds.len(), costs.rounds.len() / 2);
@@ -139,7 +139,11 @@ pub(super) fn summary_table(rows: &[SummaryRow]) -> Table {
         let worst = [format_cell(row.worst), Value::text(&row.worst_program)];
         [Value::text(row.other), Value::text(row.figure), format_cell(row.mean)].into_iter().chain(worst).collect()
     });
-    Table::new("Programs, summary: Freehold's divided by that of the other malloc", columns, rows.collect::<Vec<_>>())
+    Table::new(
+        "Programs, summary: Freehold's cost divided by that of the other malloc",
+        columns,
+        rows.collect::<Vec<_>>(),
+    )
 }
 
 #[cfg(test)]

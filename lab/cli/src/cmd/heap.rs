@@ -25,7 +25,7 @@ use crate::error::Error;
     not stopped or changed: only the allocator's tables are copied, no contents of objects. The objects that are \
     listed for a block of 2 MiB prevent its return to the system.\n\n\
     Memory is live (allocated by the program), cached (freed, in a cache of a CPU or a barn), kept (other free memory \
-    that is resident) or returned (free and not resident: returned to the system, or never written to). --watch \
+    that is resident) or returned (free and not resident: returned to the system, never written to, or swapped out). --watch \
     refreshes a screen on a terminal, with the sizes that have most live memory; elsewhere it prints one line each \
     time. It ends with the process, or by Ctrl-C. --openmetrics has the totals, and the parts by kind and size that \
     add up to them.")]

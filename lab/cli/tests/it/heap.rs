@@ -110,7 +110,7 @@ fn watch_prints_a_row_each_time_and_ends_with_the_process() {
     let mut watch = watch.spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| line.unwrap());
     let headings = lines.next().expect("the headings are printed first");
-    for heading in ["live KiB", "cached KiB", "kept KiB", "returned KiB", "largest size"] {
+    for heading in ["live KiB", "cached KiB", "kept KiB", "returned KiB", "most live memory in"] {
         assert!(headings.contains(heading), "{headings}");
     }
     for _ in 0..3 {

@@ -189,7 +189,7 @@ fn hardened_program_reports_the_misuse_and_its_callers() {
         ("write-after-free/40000", "use after free: ", 3),
         ("free-inside/100", "invalid free: ", 1),
         ("free-of-stack/100", "invalid free: ", 1),
-        ("delete-of-smaller/100", "wrong size: the block is freed as one of 50 bytes", 2),
+        ("delete-of-smaller/100", "wrong size: 50 bytes were passed to a free of this block", 2),
         ("address-after-free/100", "use after free: ", 1),
     ] {
         let said = misused(case);

@@ -54,7 +54,7 @@ fn program_that_keeps_its_malloc_is_reported_once_and_runs() {
     for (source, flags, part) in [
         (SOURCE, &["-static"][..], "is linked statically"),
         (SOURCE, &["-static-pie"], "is linked statically"),
-        (SOURCE, &["-m32"], "words of another width"),
+        (SOURCE, &["-m32"], "another word size"),
         (SOURCE, &["-fsanitize=address"], "is built with a sanitizer"),
         (SOURCE, &["-fsanitize=thread"], "is built with a sanitizer"),
         (OWN_MALLOC, &["-rdynamic", "-fno-builtin"], "a malloc of its own"),
@@ -89,7 +89,7 @@ fn alter(program: &str, replace: Change) {
 #[test]
 fn program_for_another_system_is_reported_before_it_fails() {
     let cases: [(Change, &str); 3] = [
-        (|bytes| bytes[4] = 1, "words of another width"),
+        (|bytes| bytes[4] = 1, "another word size"),
         (|bytes| bytes[18..20].copy_from_slice(&[0x50, 0]), "is for another processor"),
         (name_musl, "uses musl"),
     ];

@@ -126,8 +126,8 @@ pub enum Workload {
 }
 
 impl MallocArgs {
-    /// Returns the requested percentage of a number, at least 1. With a memory limit the load is a fifth of that, so that
-    /// most programs fit.
+    /// Returns the requested percentage of a number, at least 1. With a memory limit the load is a fifth of that, so
+    /// that most programs fit.
     fn scale(&self, full: usize) -> usize {
         let parts = if self.limit.is_some() { 5 } else { 1 };
         (full * self.percent as usize / 100 / parts).max(1)

@@ -53,8 +53,8 @@ pub(super) fn wait_for_child(child: Child) -> io::Result<Usage> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
-        // SAFETY: both pointers are valid for writes, since they point to `status` and `usage`. The child was not waited
-        // for before: this function owns the only handle to it.
+        // SAFETY: both pointers are valid for writes, since they point to `status` and `usage`. The child was not
+        // waited for before: this function owns the only handle to it.
         if unsafe { libc::wait4(number, &raw mut status, 0, usage.as_mut_ptr()) } == number {
             break;
         }

@@ -1,9 +1,9 @@
 //! A heap: the engine with memory, locks and CPU numbers of a process.
 //!
 //! A heap has one address range for all objects and another range for the engine's metadata. If a request finds no free
-//! memory, memory is mapped and comes online in steps that begin at 2 MiB. [`Heap::give_back`] returns free memory to the
-//! system; `supply` implements both. A heap takes memory from the kernel only, so that it can serve as the malloc of a
-//! program.
+//! memory, memory is mapped and comes online in steps that begin at 2 MiB. [`Heap::give_back`] returns free memory to
+//! the system; `supply` implements both. A heap takes memory from the kernel only, so that it can serve as the malloc
+//! of a program.
 
 mod returned;
 mod supply;

@@ -1,9 +1,9 @@
 //! Blocks that were returned to the system: a stack, so that the block that was returned first is taken back last.
 //!
 //! Most blocks are whole blocks of 2 MiB. A block that is partly in use has smaller pieces returned as well, down to
-//! [`LEAST`] and only after they have been free for long. An entry is a frame number, whose lowest bits are zero because
-//! of the alignment, and hold the order. Where the limit of the address space is reached, whole blocks are unmapped as
-//! well.
+//! [`LEAST`] and only after they have been free for long. An entry is a frame number, whose lowest bits are zero
+//! because of the alignment, and hold the order. Where the limit of the address space is reached, whole blocks are
+//! unmapped as well.
 
 use freehold::base::{Order, Pfn};
 

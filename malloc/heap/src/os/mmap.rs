@@ -85,8 +85,8 @@ impl Reservation {
         Ok(Reservation { start, bytes: size, mapped: AtomicUsize::new(0) })
     }
 
-    /// Maps the range up to `end`, as far as it is not mapped yet; the new part can be read and written. One caller at a
-    /// time may call this.
+    /// Maps the range up to `end`, as far as it is not mapped yet; the new part can be read and written. One caller at
+    /// a time may call this.
     ///
     /// # Errors
     /// If `end` is beyond the range, a limit of the process or the system does not allow it, or another mapping is in
@@ -95,8 +95,8 @@ impl Reservation {
         self.extend(end, ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// Maps the range up to `end` as [`grow`](Self::grow) does. The new part can be read, as zeros, and written after it is
-    /// [committed](Self::commit); until then no system counts it as memory.
+    /// Maps the range up to `end` as [`grow`](Self::grow) does. The new part can be read, as zeros, and written after
+    /// it is [committed](Self::commit); until then no system counts it as memory.
     ///
     /// # Errors
     /// As for [`grow`](Self::grow).
@@ -104,7 +104,8 @@ impl Reservation {
         self.extend(end, ProtFlags::READ)
     }
 
-    /// Unmaps the range from `end` on, rounded up to a whole page. It can grow again. One caller at a time may call this.
+    /// Unmaps the range from `end` on, rounded up to a whole page. It can grow again. One caller at a time may call
+    /// this.
     ///
     /// # Errors
     /// If the system refuses.

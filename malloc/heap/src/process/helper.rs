@@ -6,22 +6,22 @@
 //!
 //! The helper sleeps for a quarter of a second between two passes. It blocks all signals. Some namespaces can be left
 //! only by a process with one thread, so [`stop`] ends the helper before such a system call. The helper also ends by
-//! itself ten seconds after the program's last thread but one. The next thread of the program starts it again.
+//! itself when the program has had only one thread for ten seconds. The next thread of the program starts it again.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use rustix::thread::{futex, sched_yield};
 
 use super::options::GiveBack;
 use super::parts::Malloc;
-use super::{AnyHeap, MALLOC, RETURNS, enter, pressure, profile, sandbox, ticks, with_heap};
+use super::{AnyHeap, MALLOC, RETURNS, enter, fork, pressure, profile, sandbox, ticks, with_heap};
 
-/// Bytes of the helper's stack. If the C library refuses this size, because the program's static thread-local data needs
-/// more, the size is doubled up to `STACK_MAX`.
+/// Bytes of the helper's stack. If the C library refuses this size, because the program's static thread-local data
+/// needs more, the size is doubled up to `STACK_MAX`.
 const STACK: usize = 64 << 10;
 const STACK_MAX: usize = 64 << 20;
 /// Bytes of free memory up to which no step is made.
@@ -39,10 +39,14 @@ const SETTLED: u32 = 40;
 /// State of the helper: one of the constants below.
 static ORDER: AtomicU32 = AtomicU32::new(NONE);
 const NONE: u32 = 0;
-/// A thread is starting the helper, and `THREAD` is not written yet; or the helper is ending.
-const STARTING: u32 = 1;
+/// A thread is starting the helper, or joins it.
+const CHANGING: u32 = 1;
 const RUN: u32 = 2;
 const STOP: u32 = 3;
+/// The helper has ended by itself, and no thread has joined it.
+const LEFT: u32 = 4;
+/// The helper must not start any more.
+const NEVER: u32 = 5;
 /// The helper's `pthread_t`: a number with glibc, an address with musl.
 static THREAD: AtomicUsize = AtomicUsize::new(0);
 
@@ -51,10 +55,10 @@ static THREAD: AtomicUsize = AtomicUsize::new(0);
 /// continue to return memory.
 pub fn start() {
     let is_wanted = MALLOC.get().is_some_and(|malloc| malloc.options.give_back == GiveBack::Helper);
-    if !is_wanted || ORDER.compare_exchange(NONE, STARTING, Acquire, Relaxed).is_err() {
+    if !is_wanted || !begin_start() {
         return;
     }
-    // The caller of `restrict` waits in `stop` while the state is `STARTING`.
+    // The caller of `restrict` waits in `stop` while the state is `CHANGING`.
     if sandbox::is_restricted() {
         return ORDER.store(NONE, Release);
     }
@@ -85,37 +89,70 @@ pub fn start() {
     ORDER.store(if started { RUN } else { NONE }, Release);
 }
 
+/// Claims the right to start the helper, if it is not running.
+fn begin_start() -> bool {
+    if ORDER.compare_exchange(NONE, CHANGING, SeqCst, Relaxed).is_ok() {
+        return true;
+    }
+    let has_left = ORDER.compare_exchange(LEFT, CHANGING, SeqCst, Relaxed).is_ok();
+    if has_left {
+        join();
+    }
+    has_left
+}
+
+/// Waits for the end of the helper's thread.
+fn join() {
+    // SAFETY: the thread was started, and only the caller that changed the state to `STOP`, or from `LEFT`, joins it.
+    unsafe { libc::pthread_join(THREAD.load(Acquire) as libc::pthread_t, null_mut()) };
+}
+
 /// Returns whether the helper runs and returns memory.
 #[inline]
 pub(super) fn is_running() -> bool {
     ORDER.load(Relaxed) == RUN
 }
 
-/// Ends the helper if it runs, and waits for its end. Must not be called within a slow path.
+/// Ends the helper if it runs, and waits for its end. Must not be called within a slow path. Does nothing in a child
+/// process of `vfork` or of a raw `clone`, which has no helper.
 pub fn stop() {
-    while let Err(order) = ORDER.compare_exchange(RUN, STOP, Acquire, Relaxed) {
-        if order == NONE {
-            return;
-        }
-        // Another thread is starting or stopping the helper.
-        sched_yield();
-    }
-    let _woken = futex::wake(&ORDER, futex::Flags::PRIVATE, 1);
-    // SAFETY: the state was `RUN`, so the thread was started; only the caller that changed it to `STOP` joins the
-    // thread.
-    unsafe { libc::pthread_join(THREAD.load(Acquire) as libc::pthread_t, null_mut()) };
-    ORDER.store(NONE, Release);
+    end(NONE);
 }
 
-/// Lets the helper, which calls this, end without a caller that joins it. Returns `false` if it is being stopped.
-fn leave() -> bool {
-    let can_leave = ORDER.compare_exchange(RUN, STARTING, Acquire, Relaxed).is_ok();
-    if can_leave {
-        // SAFETY: this thread was created joinable, and the change of the state keeps other callers from joining it.
-        unsafe { libc::pthread_detach(libc::pthread_self()) };
-        ORDER.store(NONE, Release);
+/// Ends the helper as [`stop`] does, and prevents further starts, if the caller is the main thread, which is about to
+/// exit. The C library ends a process with its last thread, so a helper would keep the process alive, and run the
+/// program's handlers at exit.
+pub fn stop_before_main_thread_exits() {
+    if rustix::thread::gettid().as_raw_nonzero().get() == fork::process_id() {
+        end(NEVER);
     }
-    can_leave
+}
+
+/// Ends the helper and sets the state to `after`.
+fn end(after: u32) {
+    if !fork::is_own_process() {
+        return;
+    }
+    loop {
+        match ORDER.load(SeqCst) {
+            NEVER => return,
+            NONE if ORDER.compare_exchange(NONE, after, SeqCst, Relaxed).is_ok() => return,
+            RUN if ORDER.compare_exchange(RUN, STOP, SeqCst, Relaxed).is_ok() => {
+                let _woken = futex::wake(&ORDER, futex::Flags::PRIVATE, 1);
+                break;
+            }
+            LEFT if ORDER.compare_exchange(LEFT, CHANGING, SeqCst, Relaxed).is_ok() => break,
+            // Another thread is starting or stopping the helper.
+            _ => sched_yield(),
+        }
+    }
+    join();
+    ORDER.store(after, Release);
+}
+
+/// Lets the helper, which calls this, end by itself. Returns `false` if it is being stopped.
+fn leave() -> bool {
+    ORDER.compare_exchange(RUN, LEFT, SeqCst, Relaxed).is_ok()
 }
 
 /// Returns whether the process has only one thread besides the helper. The number of links of the folder is that of the

@@ -1,7 +1,7 @@
 //! Low-water mark of free memory: the bytes that have been free for some time.
 //!
-//! The engine does not record when a page was freed. Memory that requests did not use in a span of time is what was free
-//! at the moment when the least was free.
+//! The engine does not record when a page was freed. Memory that requests did not use in a span of time is what was
+//! free at the moment when the least was free.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};

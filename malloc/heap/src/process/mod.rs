@@ -145,8 +145,8 @@ extern "C" fn malloc_without_fast_path_for(size: usize, site: Site) -> *mut u8 {
     block.map_or_else(no_memory, |block| block.start.as_ptr())
 }
 
-/// Allocates zeroed memory for `count` elements of `size` bytes as C's `calloc` does. Pages that are known to be zero are
-/// not written.
+/// Allocates zeroed memory for `count` elements of `size` bytes as C's `calloc` does. Pages that are known to be zero
+/// are not written.
 #[inline(always)]
 pub fn calloc(count: usize, size: usize) -> *mut u8 {
     let Some(bytes) = count.checked_mul(size) else { return no_memory() };
@@ -183,8 +183,8 @@ extern "C" fn calloc_without_fast_path_for(bytes: usize, site: Site) -> *mut u8 
     zeroed(place.and_then(|place| allocate_without_fast_path(place, bytes, align, site)), bytes)
 }
 
-/// Writes zeros to a block of `bytes` bytes, unless they are known to be zero, and returns its address. Without a block,
-/// sets `errno` and returns null.
+/// Writes zeros to a block of `bytes` bytes, unless they are known to be zero, and returns its address. Without a
+/// block, sets `errno` and returns null.
 fn zeroed(block: Option<Block>, bytes: usize) -> *mut u8 {
     let Some(block) = block else { return no_memory() };
     if !block.is_zero {
@@ -307,7 +307,8 @@ fn object_bytes(object: *mut u8) -> Option<usize> {
 }
 
 forward_site! {
-    /// Returns the usable bytes of a block that is no object, or of any block in a process without restartable sequences.
+    /// Returns the usable bytes of a block that is no object, or of any block in a process without restartable
+    /// sequences.
     fn usable_size_slow(object: *mut u8) -> usize, "rsi", "x1", usable_size_from
 }
 

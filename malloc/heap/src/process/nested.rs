@@ -3,9 +3,9 @@
 //! here.
 //!
 //! Memory is taken from a reserved piece by one atomic step, and is never reused. Such calls are rare and need little
-//! memory. When the piece is used up, they get no memory. All but the first part of the piece is inaccessible until it is
-//! needed, so that a program which locks its memory does not fill it. Blocks of the heap that such calls free are pushed to a list
-//! without a lock; the next thread that leaves a slow path frees them.
+//! memory. When the piece is used up, they get no memory. All but the first part of the piece is inaccessible until it
+//! is needed, so that a program which locks its memory does not fill it. Blocks of the heap that such calls free are
+//! pushed to a list without a lock; the next thread that leaves a slow path frees them.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -48,9 +48,9 @@ impl Nested {
         }
     }
 
-    /// Makes the unused part of the piece inaccessible until it is needed. If the kernel refuses that, for example where
-    /// pages are larger than the alignment of the piece, all of the piece stays accessible. Requests that interrupt this
-    /// call find no memory.
+    /// Makes the unused part of the piece inaccessible until it is needed. If the kernel refuses that, for example
+    /// where pages are larger than the alignment of the piece, all of the piece stays accessible. Requests that
+    /// interrupt this call find no memory.
     pub(super) fn hide_unused(&self) {
         let used = self.used.swap(BYTES, AcqRel);
         let kept = used.next_multiple_of(PART).max(PART);

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use super::hardened::RequestedSize;
 use super::{
     Block, MALLOC, NESTED, PAGE, Place, RETURNS, Site, allocate, enter, free_any, free_fast, hardened, object_bytes,
-    profile, ticks, usable,
+    profile, sandbox, ticks, usable,
 };
 
 /// Bytes from which pages are moved instead of copied. A smaller block is copied as fast as the system call moves it.
@@ -39,8 +39,10 @@ pub unsafe fn resize(start: NonNull<u8>, size: usize, align: usize, site: Site) 
         return Some(ResizeOutcome::InPlace);
     }
     let Some(new) = allocate(size, align, site) else {
-        // The failed request has returned free memory, which a limit of memory may let the block have in place.
-        return fits_in_place(start, old, size, align, site)?.then_some(ResizeOutcome::InPlace);
+        // The failed request has returned free memory, which a limit of memory may let the block have in place. A
+        // smaller size needs no memory.
+        let is_smaller = size <= old && MALLOC.hardened().is_none();
+        return (is_smaller || fits_in_place(start, old, size, align, site)?).then_some(ResizeOutcome::InPlace);
     };
     // SAFETY: the caller owns the old block of `old` bytes; the new one was just allocated, so the two do not overlap.
     // The block has moved, and the caller has promised not to use the old one any more.
@@ -62,8 +64,8 @@ pub fn object_fits(object: *mut u8, size: usize) -> bool {
 }
 
 impl Place {
-    /// Returns whether a block of this kind may stay in an object of `old` bytes. An object that would be less than half
-    /// full moves to a smaller one, except objects of up to 64 bytes.
+    /// Returns whether a block of this kind may stay in an object of `old` bytes. An object that would be less than
+    /// half full moves to a smaller one, except objects of up to 64 bytes.
     #[inline(always)]
     fn fits_object(self, old: usize) -> bool {
         matches!(self, Place::Object { size } if size <= old && (size > old / 2 || old <= 64))
@@ -106,6 +108,7 @@ unsafe fn carry_over(old: NonNull<u8>, bytes: usize, new: Block, size: usize) {
     if count >= MOVED
         && let Some(malloc) = MALLOC.get()
         && MALLOC.hardened().is_none()
+        && !sandbox::is_restricted()
         && [old, new.start].iter().all(|block| malloc.runs.contains(block.as_ptr().addr()))
     {
         let pages = count.div_ceil(PAGE) as u32;

@@ -7,8 +7,8 @@
 //! of the bytes in use. Free memory beyond it is returned two seconds after its free: frees do this now and then, a
 //! part at a time. If the options enable a helper thread ([`helper`]) and the program has created a thread, the helper
 //! does this instead of frees, and without the long-term limit: it returns all runs that have been free for two
-//! seconds, and the heap's free blocks of any age until at most 1 MiB of all memory is free. The short-term limit
-//! applies to frees as before.
+//! seconds, and the heap's free blocks of any age until the malloc has at most 1 MiB of free memory. The short-term
+//! limit applies to frees as before.
 //!
 //! All free memory is returned when the limit of the control group is near, or when the helper detects memory pressure
 //! ([`pressure`](super::pressure)). Objects in a CPU's cache are returned when the CPU has been inactive for a while
@@ -59,14 +59,16 @@ const EXCESS_SHARE: usize = 8;
 const STEP_OLD: usize = 8 << 20;
 /// Bytes up to which growth does not lead to a check of the control group's limit.
 const LITTLE: usize = 8 << 20;
-/// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at least
-/// this share of the bytes in use.
+/// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at
+/// least this share of the bytes in use.
 const REAP_GROWTH: usize = 4 << 20;
 const REAP_SHARE: usize = 8;
 /// Least growth after which the limit is checked again, and divisor of what was left of it for that growth. `NEVER`
 /// disables the check if there is no limit.
 const GROWTH: usize = 1 << 20;
 const LEFT_SHARE: usize = 4;
+/// Most growth between two checks while the limit is near and there is little to return.
+const STEP_MAX: usize = 16 << 20;
 const NEVER: usize = usize::MAX / 2;
 /// Multiple of [`Options::age`](super::options::Options::age) for which pieces of blocks have been free when they are
 /// returned.
@@ -180,22 +182,28 @@ impl Returns {
         }
     }
 
-    /// Returns all free memory if the limit is near after a growth by `grown` bytes. The kernel charges memory when it is
-    /// touched, so these bytes count as still to come.
+    /// Returns all free memory if the limit is near after a growth by `grown` bytes. The kernel charges memory when it
+    /// is touched, so these bytes count as still to come.
     #[cold]
     #[inline(never)]
     fn look_at_limit(&self, malloc: &Malloc, grown: usize) {
-        let left = match pressure::limit(grown) {
+        let step = match pressure::limit(grown) {
             Limit::None => return self.looked_at.store(NEVER, Relaxed),
-            Limit::Far { left } => left,
-            Limit::Near => {
-                malloc.give_all_back();
-                0
-            }
+            Limit::Far { left } => GROWTH.max(left / LEFT_SHARE),
+            Limit::Near => self.give_all_back(malloc),
         };
         let MemoryUse { used, free } = malloc.measure();
-        self.step.store(GROWTH.max(left / LEFT_SHARE), Relaxed);
+        self.step.store(step, Relaxed);
         self.looked_at.store(used + free, Relaxed);
+    }
+
+    /// Returns all free memory, and returns the growth after which to check the limit again: twice as much as before if
+    /// there was little to return.
+    fn give_all_back(&self, malloc: &Malloc) -> usize {
+        let before = malloc.measure().free;
+        malloc.give_all_back();
+        let given = before.saturating_sub(malloc.measure().free);
+        if given < GROWTH { (2 * self.step.load(Relaxed)).min(STEP_MAX) } else { GROWTH }
     }
 
     /// Sets the number of free bytes that are kept.
@@ -240,8 +248,8 @@ impl Returns {
         self.give_back_pieces(malloc, kept, now);
     }
 
-    /// Returns at least `bytes` bytes to the system, or all free bytes if there are fewer: first runs that were freed no later
-    /// than `until`, then blocks of the heap.
+    /// Returns at least `bytes` bytes to the system, or all free bytes if there are fewer: first runs that were freed
+    /// no later than `until`, then blocks of the heap.
     fn step(&self, malloc: &Malloc, bytes: usize, until: u32) {
         let given = malloc.runs.give_back(bytes, until);
         let wanted = bytes - given.min(bytes);
@@ -285,8 +293,8 @@ impl Malloc {
         }
     }
 
-    /// Returns all free memory to the system and unmaps most of it, for a request that would fail otherwise: the limit of
-    /// the address space may be reached.
+    /// Returns all free memory to the system and unmaps most of it, for a request that would fail otherwise: the limit
+    /// of the address space may be reached.
     #[cold]
     pub(super) fn unmap_free(&self) {
         self.give_all_back();

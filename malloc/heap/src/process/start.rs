@@ -199,8 +199,8 @@ impl MallocCell {
 }
 
 impl Malloc {
-    /// Creates a malloc whose ranges are as large as the address space allows. Returns `None` if the limits of the process have no room
-    /// for the smallest one.
+    /// Creates a malloc whose ranges are as large as the address space allows. Returns `None` if the limits of the
+    /// process have no room for the smallest one.
     #[cold]
     fn make() -> Option<Malloc> {
         let options = Options::from_environment();
@@ -249,8 +249,8 @@ struct Shares {
 
 impl Shares {
     /// Returns the shares for a machine with `memory` bytes. Objects may take twice the machine's memory and runs eight
-    /// times, because addresses cost nothing. If the process has a limit, neither is larger than that, since it could not
-    /// be used.
+    /// times, because addresses cost nothing. If the process has a limit, neither is larger than that, since it could
+    /// not be used.
     fn of_limit(memory: usize, limit: Option<usize>) -> Shares {
         let limit = limit.unwrap_or(usize::MAX);
         Shares {

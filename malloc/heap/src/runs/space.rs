@@ -15,8 +15,8 @@ use super::{Claimed, HUGE, PAGE};
 use crate::os::budget::MemoryBudget;
 use crate::os::mmap::Reservation;
 
-/// Divisor of the used part of the range that gives the pages by which it grows, from 2 MiB to 32 MiB: few system calls,
-/// and little memory that a program with a limit cannot use otherwise.
+/// Divisor of the used part of the range that gives the pages by which it grows, from 2 MiB to 32 MiB: few system
+/// calls, and little memory that a program with a limit cannot use otherwise.
 const GROWTH_SHARE: u32 = 16;
 const GROWTH_MAX: u32 = 32 << 8;
 

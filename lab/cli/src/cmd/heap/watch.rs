@@ -1,6 +1,6 @@
-//! `freehold heap PID --watch`: live, cached, kept and returned memory of a process, again and again.
+//! `freehold heap PID --watch`: live, cached, kept and returned memory of a process, at each interval.
 //!
-//! A terminal gets a screen that is refreshed, with the totals and the largest sizes. A file or a pipe gets one line of
+//! A terminal gets a screen that is refreshed, with the totals and the largest sizes. A pipe or a file gets one line of
 //! totals each time, below a line of headings. The command ends when the process ends.
 
 use std::io::{self, IsTerminal};
@@ -105,7 +105,10 @@ impl Watch {
 fn headings() -> String {
     let headings = HEADINGS.map(|heading| format!("{heading} KiB"));
     let columns = headings.iter().map(String::as_str).chain(["resident KiB"]);
-    format!("{}  largest size\n", columns.map(|heading| format!("{heading:>WIDTH$} ")).collect::<String>().trim_end())
+    format!(
+        "{}  most live memory in\n",
+        columns.map(|heading| format!("{heading:>WIDTH$} ")).collect::<String>().trim_end()
+    )
 }
 
 /// Returns the line of a heap: totals, resident memory of the process, and the size with most live memory.

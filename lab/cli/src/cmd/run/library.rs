@@ -1,20 +1,19 @@
 //! The library that is preloaded, and the place where the loader finds it.
 //!
-//! The library of an installed package, or beside this program, is used in place. The library that this program carries
-//! is written to the user's cache. If that is impossible, the library is a file in memory, or a temporary file.
+//! The order is: the library of an installed package; the library that this program carries, in the user's cache; if it
+//! carries none, the library beside this program. If the cache cannot be used, the carried library is in a folder of
+//! the user below TMPDIR or /tmp.
 
 use std::env;
 use std::fmt::Display;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process;
 
 use freehold_report::output::write_atomically;
-use rustix::fs::{MemfdFlags, StatVfsMountFlags, memfd_create, statvfs};
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::process::geteuid;
 
 use crate::error::Error;
 
@@ -22,91 +21,38 @@ use crate::error::Error;
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfreehold.so"));
 /// Library of a package that installed this program, from the program's folder.
 const INSTALLED: &str = "../lib/freehold/libfreehold.so";
+/// Bits of a mode that let other users change a folder.
+const OTHERS_WRITE: u32 = 0o022;
 /// File name of the library in an installation.
 const NAME: &str = "libfreehold.so";
 /// File name under which cargo builds the library.
 const CARGO_NAME: &str = "libfreehold_preload.so";
 
-/// The library, and its place until this value is dropped.
-#[derive(Debug)]
-pub(super) struct Library {
-    path: PathBuf,
-    place: Place,
-}
-
-/// Kind of place.
-#[derive(Debug)]
-enum Place {
-    /// A file that stays.
-    Lasting,
-    /// A file in memory, which exists while this process has the descriptor.
-    Memory { _file: File },
-    /// A folder that is removed at the end.
-    Temporary { folder: PathBuf },
-}
-
-impl Library {
-    /// Finds the library, or puts the one that this program carries into a place where the loader finds it.
-    pub(super) fn find() -> Result<Library, Error> {
-        match find_existing()? {
-            Some(path) => Ok(Library { path, place: Place::Lasting }),
-            None => Library::unpack(cache(), LIBRARY),
-        }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Returns whether the library exists only as long as this process.
-    pub(super) fn is_brief(&self) -> bool {
-        !matches!(self.place, Place::Lasting)
-    }
-
-    /// Writes the library to the cache; if that is impossible, to memory or to a temporary folder.
-    fn unpack(cache: Option<PathBuf>, library: &[u8]) -> Result<Library, Error> {
-        if let Ok(path) = unpack_to_cache(cache, library) {
-            return Ok(Library { path, place: Place::Lasting });
-        }
-        Library::in_memory(library).or_else(|_| Library::in_folder(&env::temp_dir(), library))
-    }
-
-    /// Writes the library to a file in memory. Its path leads through this process, so child processes find it too, also
-    /// if they close all descriptors.
-    fn in_memory(library: &[u8]) -> std::io::Result<Library> {
-        let mut file = File::from(memfd_create(NAME, MemfdFlags::CLOEXEC)?);
-        file.write_all(library)?;
-        let path = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd()).into();
-        Ok(Library { path, place: Place::Memory { _file: file } })
-    }
-
-    /// Writes the library to a new folder.
-    fn in_folder(parent: &Path, library: &[u8]) -> Result<Library, Error> {
-        let folder = parent.join(format!("freehold-library-{}", process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&folder).map_err(|error| unusable(&folder, &error))?;
-        let made = Library { path: folder.join(NAME), place: Place::Temporary { folder } };
-        fs::write(&made.path, library).map_err(|error| unusable(&made.path, &error))?;
-        expect_loadable(&made.path)?;
-        Ok(made)
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        if let Place::Temporary { folder } = &self.place {
-            let _removed = fs::remove_dir_all(folder);
-        }
-    }
-}
-
-/// Returns the path of the library: the one that a package installed with this program; otherwise the one that this
-/// program carries, unpacked into the user's cache; if this program carries none, the one that [`beside`] finds.
-/// Returns an error if there is none, or if the loader cannot use it.
+/// Returns the path of the library. Returns an error if there is none, or if the loader cannot use it.
 pub(crate) fn find_library() -> Result<PathBuf, Error> {
     match find_existing()? {
         Some(path) => Ok(path),
-        None => unpack_to_cache(cache(), LIBRARY),
+        None => unpack(&folders(), LIBRARY),
     }
+}
+
+/// Returns the folders for the library that this program carries, the first choice first.
+fn folders() -> Vec<PathBuf> {
+    let cache = absolute_folder("XDG_CACHE_HOME").or_else(|| absolute_folder("HOME").map(|home| home.join(".cache")));
+    let own = format!("freehold-{}", geteuid().as_raw());
+    cache.map(|cache| cache.join("freehold")).into_iter().chain([env::temp_dir().join(own)]).collect()
+}
+
+/// Writes the library to the first of the folders that is usable.
+fn unpack(folders: &[PathBuf], library: &[u8]) -> Result<PathBuf, Error> {
+    let mut result = Err(Error::Input("there is no folder for the library; set XDG_CACHE_HOME".to_owned()));
+    for folder in folders {
+        result = unpack_to_folder(folder, library);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 /// Returns the path of the library that a package installed, or that is beside this program if it carries none.
@@ -165,26 +111,22 @@ fn beside() -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file())
 }
 
-/// Writes the library to the user's cache unless it is already there. The file is written atomically, under a name that
-/// contains a fingerprint of its contents.
-fn unpack_to_cache(cache: Option<PathBuf>, library: &[u8]) -> Result<PathBuf, Error> {
-    let Some(cache) = cache else {
-        return Err(Error::Input("there is no home folder for the library; set XDG_CACHE_HOME".to_owned()));
-    };
-    let folder = cache.join("freehold");
+/// Writes the library to a folder unless it is already there. The file is written atomically, under a name that
+/// contains a fingerprint of its contents. The folder must belong to the user, and other users must not be able to
+/// write to it: programs will run the library with the user's rights.
+fn unpack_to_folder(folder: &Path, library: &[u8]) -> Result<PathBuf, Error> {
     let place = folder.join(format!("libfreehold-{:016x}.so", fingerprint(library)));
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| unusable(&place, &error))?;
+    let owner = fs::symlink_metadata(folder).map_err(|error| unusable(&place, &error))?;
+    if !owner.is_dir() || owner.uid() != geteuid().as_raw() || owner.mode() & OTHERS_WRITE != 0 {
+        return Err(unusable(&place, &"its folder does not belong to this user alone"));
+    }
     if !fs::read(&place).is_ok_and(|there| there == library) {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|error| unusable(&place, &error))?;
         write_atomically(&place, library)?;
     }
     expect_loadable(&place)?;
     Ok(place)
-}
-
-/// Returns the user's folder for caches.
-fn cache() -> Option<PathBuf> {
-    absolute_folder("XDG_CACHE_HOME").or_else(|| absolute_folder("HOME").map(|home| home.join(".cache")))
 }
 
 /// Returns the folder that an environment variable names, if the name is absolute.
@@ -201,51 +143,28 @@ fn fingerprint(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
     const BYTES: &[u8] = b"a library";
 
-    /// Returns the contents that a child process of a child process reads. The first one has no descriptors beyond 2.
-    fn read_by_child(path: &Path) -> Vec<u8> {
-        let script = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; cat \"$0\"";
-        Command::new("sh").args(["-c", script]).arg(path).output().unwrap().stdout
-    }
-
     #[test]
-    fn unpacked_library_is_in_the_cache() {
-        let folder = tempfile::tempdir().unwrap();
-        let library = Library::unpack(Some(folder.path().to_owned()), BYTES).unwrap();
-        assert!(library.path().starts_with(folder.path()) && !library.is_brief());
-        assert_eq!(fs::read(library.path()).unwrap(), BYTES);
-    }
-
-    #[test]
-    fn library_without_a_cache_is_in_memory_and_found_by_child_processes() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
+    fn library_is_unpacked_to_the_first_usable_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        let [file, link, open, usable] = ["file", "link", "open", "usable"].map(|name| parent.path().join(name));
         fs::write(&file, "").unwrap();
-        // There is no folder, none can be created, the path has a space, and the file system has noexec or is read-only.
-        let caches = [None, Some(file), Some(folder.path().join("a b")), Some("/proc".into())];
-        for cache in caches {
-            let library = Library::unpack(cache.clone(), BYTES).unwrap();
-            assert!(library.is_brief() && can_be_preloaded(library.path()), "{cache:?}");
-            assert_eq!(read_by_child(library.path()), BYTES, "{cache:?}");
-            let path = library.path().to_owned();
-            drop(library);
-            assert!(read_by_child(&path).is_empty(), "{cache:?}");
+        symlink(parent.path(), &link).unwrap();
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        // A file, a folder with a space in its path, a read-only file system, and folders that other users may change.
+        for unusable in [file, parent.path().join("a b"), "/proc/freehold".into(), link, open] {
+            let place = unpack(&[unusable.clone(), usable.clone()], BYTES).unwrap();
+            assert!(place.starts_with(&usable), "{}", unusable.display());
+            assert_eq!(fs::read(place).unwrap(), BYTES);
+            let text = unpack(std::slice::from_ref(&unusable), BYTES).unwrap_err().to_string();
+            assert!(text.contains("set XDG_CACHE_HOME"), "{text}");
         }
-    }
-
-    #[test]
-    fn temporary_library_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let library = Library::in_folder(folder.path(), BYTES).unwrap();
-        assert_eq!(read_by_child(library.path()), BYTES);
-        drop(library);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        let text = Library::in_folder(Path::new("/proc"), BYTES).unwrap_err().to_string();
-        assert!(text.contains("set XDG_CACHE_HOME"), "{text}");
+        assert!(unpack(&[], BYTES).is_err());
     }
 }

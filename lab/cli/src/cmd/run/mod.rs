@@ -19,7 +19,6 @@ use freehold_malloc::process::options::Options;
 
 use crate::error::Error;
 use left_out::LeftOut;
-use library::Library;
 pub(crate) use library::find_library;
 use obstacle::Obstacle;
 
@@ -38,19 +37,20 @@ const PRELOAD: &str = "LD_PRELOAD";
     freehold run --limit 512M -- ./server\n  \
     freehold run --hardened -- ./a.out\n\n\
     The program and its child processes get their memory from Freehold: malloc, calloc, realloc, free, new, delete and \
-    related functions. Programs that are linked statically or run as another user keep their malloc, because the \
-    loader ignores preloaded libraries there.\n\n\
+    related functions. Statically linked programs have no loader, and the loader ignores preloaded libraries in \
+    set-user-ID programs. Both keep their malloc.\n\n\
     Options are read from the variable FREEHOLD_OPTIONS, and --set adds to them:\n  \
     return=frees|helper|never     returns memory to the system: at frees, in a helper thread that starts with the \
     program's first thread, or never [here: helper]\n  \
-    keep=SIZE                     free memory to keep, in addition to a quarter of the memory in use [8M]\n  \
+    keep=SIZE                     free memory that frees keep, in addition to a quarter of the memory in use; the \
+    helper ignores it [8M]\n  \
     limit=SIZE                    most memory of the malloc, at least 4M; requests beyond it fail with ENOMEM [none]\n  \
     age=MILLISECONDS              time after which unused memory is returned [2000]\n  \
     cpus=NUMBER                   maximum number of CPUs that cache objects at a time [64]\n  \
     huge-pages=system|wanted      system: the system's default; wanted: request huge pages [system]\n  \
     sections=auto|locks           auto: restartable sequences if the system has them; locks: locks [auto]\n  \
-    system-calls=all|few          few: no system call that glibc's malloc does not make after the start, for programs \
-    under a filter of system calls [all]\n  \
+    system-calls=all|few          few: only mmap, munmap, madvise, mprotect, futex, sched_yield and getrandom, \
+    for programs under a filter of system calls [all]\n  \
     hardened=off|on               detect memory misuse, and terminate the program with a report [off]\n  \
     stats=off|exit|long|sizes     print statistics at exit; long: not of brief, small processes; sizes: also for each \
     size [off]\n  \
@@ -60,7 +60,7 @@ const PRELOAD: &str = "LD_PRELOAD";
     profile-signal=NUMBER         signal that writes a profile, such as 12 (USR2) [only at exit]\n\n\
     A line of --stats has the process, its peak and final resident memory, its CPU time, and the malloc's memory in \
     MiB: objects in use or cached, idle parts of slabs, runs of pages, free memory, and memory returned to the system. \
-    A process that ends by _exit or a signal prints nothing. The command waits for the program.\n\n\
+    A process that ends by _exit or a signal prints nothing. The command waits for the program, except with --stats=all.\n\n\
     With --profile, this command waits for the program and converts its profiles to FILE, in pprof's format and with \
     names of functions. FILE is the last profile of the program itself. If FILE contains %p, the profiles of child \
     processes are written too; if FILE contains %n, the profiles that signals requested. A program that a signal \
@@ -109,15 +109,13 @@ enum StatsChoice {
     All,
 }
 
-/// Replaces this process by the program, and returns only if that fails. With `--profile` or `--stats`, or if the
-/// library cannot outlast this process, runs the program as a child and waits for it; with `--print-library`, only
-/// prints the path.
+/// Replaces this process by the program, and returns only if that fails. With `--profile` or `--stats`, runs the
+/// program as a child and waits for it; with `--print-library`, only prints the path.
 pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
+    let library = find_library()?;
     if args.print_library {
-        let library = find_library()?;
         return Ok(freehold_report::output::print(format!("{}\n", library.display()).as_bytes())?);
     }
-    let library = Library::find()?;
     let Some(mut command) = command(&args.command) else {
         return Err(Error::Input("no program given; give a program after --".to_owned()));
     };
@@ -127,7 +125,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<(), Error> {
     preload(&library, &mut command);
     let result = match &args.profile {
         Some(file) => profiled::run(command, &options, file),
-        None if left_out.is_some() || library.is_brief() => {
+        None if left_out.is_some() => {
             command.env(OPTIONS, options);
             child::run(command).and_then(|(_, status)| child::pass_on(status))
         }
@@ -186,13 +184,13 @@ fn limit_option(size: &str) -> Result<String, Error> {
 
 /// Lets the command preload the library. If the program keeps its own malloc, reports the reason, and leaves the
 /// library out if it would prevent the program from running.
-fn preload(library: &Library, command: &mut Command) {
+fn preload(library: &Path, command: &mut Command) {
     let obstacle = program::find_obstacle(command.get_program());
     if let Some(obstacle) = obstacle {
         eprintln!("freehold: `{}` {obstacle}", command.get_program().display());
     }
     if obstacle.is_none_or(Obstacle::allows_preload) {
-        command.env(PRELOAD, preload_list(library.path()));
+        command.env(PRELOAD, preload_list(library));
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 pub(super) enum Obstacle {
     /// It has no dynamic loader.
     Static,
-    /// Its words have another width than the library's.
+    /// It has another word size than the library.
     Width,
     /// It is for another processor.
     Processor,
@@ -37,22 +37,24 @@ impl fmt::Display for Obstacle {
         f.write_str(match self {
             Obstacle::Static => "is linked statically and keeps its malloc; link it dynamically, or with libfreehold.a",
             Obstacle::Width => {
-                "has words of another width than the library, so it and its child processes keep their malloc; run a \
-                 build of the library's width"
+                "has another word size (32 or 64 bits) than the library, so the program and its child processes keep \
+                 their malloc; run a build with the word size of the library"
             }
             Obstacle::Processor => {
-                "is for another processor, so it and its child processes keep their malloc; run a build for this one"
+                "is for another processor, so the program and its child processes keep their malloc; run a build for \
+                 this machine's processor"
             }
             Obstacle::Musl => {
-                "uses musl and the library glibc, so it and its child processes keep their malloc; link it with a \
-                 libfreehold.a for musl"
+                "uses musl, but the library needs glibc; the program and its child processes keep their malloc; link \
+                 the program with a libfreehold.a for musl"
             }
             Obstacle::Sanitizer => {
-                "is built with a sanitizer, so it and its child processes keep their malloc; build it without one"
+                "is built with a sanitizer, so the program and its child processes keep their malloc; build it without \
+                 one"
             }
             Obstacle::Rights => {
-                "gets rights that its user does not have, so the loader ignores the library and it keeps its malloc; \
-                 run it as the user whose rights it gets"
+                "gets rights that its user does not have, so the loader ignores the library and the program keeps its \
+                 malloc; run it as the user whose rights it gets"
             }
             Obstacle::Malloc => "contains a malloc of its own and keeps it; build it without one",
         })

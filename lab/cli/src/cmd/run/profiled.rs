@@ -32,7 +32,8 @@ pub(super) fn run(mut command: Command, options: &str, file: &Path) -> Result<()
     if written == 0 {
         eprintln!(
             "freehold: `{program}` wrote no profile: the library writes a profile when the program returns from main \
-             or calls exit, but not if it ends by _exit or a signal; see --set profile-signal=NUMBER"
+             or calls exit, but not if it ends by _exit or a signal, or has set PR_SET_NO_NEW_PRIVS; see --set \
+             profile-signal=NUMBER"
         );
     }
     child::pass_on(status)

@@ -1,8 +1,8 @@
 //! The program that is to be run: reasons for which it keeps its own malloc, read from its file.
 //!
-//! The file is found as `execvp` finds it, and the interpreter of a script in its place. Only the ELF header, the
-//! segments and the dynamic section are read. A file that cannot be read gives no reason: the system reports why it
-//! cannot be run.
+//! The file is found as `execvp` finds it, and the interpreter of a script in its place. Only the ELF headers, the
+//! dynamic section, the dynamic symbols, the mode and the attribute of capabilities are read. A file that cannot be
+//! read gives no reason: the system reports why it cannot be run.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};

@@ -1,5 +1,5 @@
-//! Programs that are not part of this project, as loads: each runs under the malloc of this process, and its costs are
-//! those of the program and of its child processes.
+//! Programs that are not part of this project, as loads: each runs under the malloc of this process. Its costs are
+//! those of the program and of the child processes that it waited for.
 //!
 //! ```text
 //! find      files of programs
@@ -9,8 +9,8 @@
 //! tree      memory of a process and its child processes
 //! ```
 //!
-//! Programs that only prepare a load, or drive a server, use the C library's malloc and are not measured. A load that
-//! cannot be set up on this machine has an [`obstacle`], and is left out of reports.
+//! Programs that only prepare a load, or are the client of a server, use the C library's malloc and are not measured. A
+//! load that cannot be set up on this machine has an [`obstacle`], and is left out of reports.
 
 mod find;
 mod git;

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// Time between samples. A sample takes about 0.1 ms for each process.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Returns the proportional resident memory of a process and its descendants, in KiB. Processes that end meanwhile count
-/// as 0.
+/// Returns the proportional resident memory of a process and its descendants, in KiB. Processes that end meanwhile
+/// count as 0.
 pub(in crate::malloc) fn tree_kib(process: u32) -> u64 {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     let children = children.split_whitespace().filter_map(|child| child.parse().ok());

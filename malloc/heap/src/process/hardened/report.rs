@@ -58,7 +58,7 @@ impl fmt::Display for Misuse {
             Misuse::ConcurrentFree => f.write_str("double free: two threads freed the block at the same time"),
             Misuse::Overrun => f.write_str("overflow: bytes after the end of the block were overwritten"),
             Misuse::Broken => f.write_str(
-                "overflow, most likely: the seal after the block was overwritten, or no block in use begins here",
+                "probably an overflow: the seal after the block was overwritten; or invalid free: no block in use begins here",
             ),
             Misuse::Before => f.write_str("write before a block: bytes in front of the block were overwritten"),
             Misuse::Between { next } => write!(
@@ -73,7 +73,7 @@ impl fmt::Display for Misuse {
                 next.start()
             ),
             Misuse::UseAfterFree => f.write_str("use after free: the block was written to after it was freed"),
-            Misuse::Size { bytes } => write!(f, "wrong size: the block is freed as one of {bytes} bytes"),
+            Misuse::Size { bytes } => write!(f, "wrong size: {bytes} bytes were passed to a free of this block"),
         }
     }
 }
@@ -98,7 +98,7 @@ fn write(to: &mut dyn Write, start: NonNull<u8>, misuse: &Misuse, slot: Option<&
         describe(to, next)?;
     }
     if site != Site::UNKNOWN {
-        writeln!(to, "freehold:   detected in a free, a resize or a query of its size by {site}")?;
+        writeln!(to, "freehold:   detected by free, realloc or malloc_usable_size, called by {site}")?;
     }
     Ok(())
 }
@@ -112,7 +112,11 @@ pub(super) fn describe_run(to: &mut dyn Write, held: &HeldRun) -> fmt::Result {
 /// Writes the state and the history of a block.
 pub(super) fn describe(to: &mut dyn Write, slot: &Slot) -> fmt::Result {
     match slot.state() {
-        State::Broken => writeln!(to, "freehold:   place for a block of up to {} bytes", slot.most()),
+        State::Broken => writeln!(
+            to,
+            "freehold:   memory of a block of at most {} bytes; its size and origin were overwritten",
+            slot.most()
+        ),
         State::Live => {
             writeln!(to, "freehold:   block of {} bytes, allocated by {}", slot.requested(), slot.allocated())
         }
