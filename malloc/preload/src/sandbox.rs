@@ -7,7 +7,7 @@
 
 use core::ffi::{c_int, c_ulong};
 
-use freehold_malloc::process::{fork, helper, sandbox};
+use freehold_malloc::process::{helper, owner, sandbox};
 
 /// Linux: `prctl`. In C it is variadic; on all supported platforms, variable arguments of this number are passed in the
 /// same registers as named ones.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn prctl(
     fourth: c_ulong,
     fifth: c_ulong,
 ) -> c_int {
-    if matches!(option, libc::PR_SET_NO_NEW_PRIVS | libc::PR_SET_SECCOMP) && fork::is_own_process() {
+    if matches!(option, libc::PR_SET_NO_NEW_PRIVS | libc::PR_SET_SECCOMP) && owner::is_own_process() {
         sandbox::restrict();
         helper::stop();
     }

@@ -94,7 +94,11 @@ extern "C" fn before_thrd_exit() -> *mut c_void {
 macro_rules! jump_to_result {
     ($(#[$about:meta])* $name:ident, $before:ident) => {
         $(#[$about])*
-        #[unsafe(no_mangle)]
+        ///
+        /// # Safety
+        /// As for the C library's function.
+        // SAFETY: the code calls a function with an aligned stack, restores the argument and the stack, and jumps to the
+        // C library's function, which does not return.
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name(result: *mut c_void) -> ! {
             #[cfg(target_arch = "x86_64")]
@@ -114,19 +118,14 @@ macro_rules! jump_to_result {
 
 jump_to_result! {
     /// POSIX: `pthread_exit`.
-    ///
-    /// # Safety
-    /// As for the C library's function.
-    // SAFETY: the function implements the C library's function of this name. The code calls a function with an aligned
-    // stack, restores its argument and the stack, and jumps to the C library's function.
+    // SAFETY: the function implements the C library's function of this name.
+    #[unsafe(no_mangle)]
     pthread_exit, before_pthread_exit
 }
 
 jump_to_result! {
-    /// C11: `thrd_exit`.
-    ///
-    /// # Safety
-    /// As for the C library's function.
-    // SAFETY: as for `pthread_exit`; the argument is an `int` in the same register.
+    /// C11: `thrd_exit`, whose argument is an `int` in the register of an address.
+    // SAFETY: the function implements the C library's function of this name.
+    #[unsafe(no_mangle)]
     thrd_exit, before_thrd_exit
 }

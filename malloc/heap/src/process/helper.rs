@@ -18,7 +18,7 @@ use rustix::thread::{futex, sched_yield};
 
 use super::options::GiveBack;
 use super::parts::Malloc;
-use super::{AnyHeap, MALLOC, RETURNS, enter, fork, pressure, profile, sandbox, ticks, with_heap};
+use super::{AnyHeap, MALLOC, RETURNS, enter, owner, pressure, profile, sandbox, ticks, with_heap};
 
 /// Bytes of the helper's stack. If the C library refuses this size, because the program's static thread-local data
 /// needs more, the size is doubled up to `STACK_MAX`.
@@ -123,14 +123,14 @@ pub fn stop() {
 /// exit. The C library ends a process with its last thread, so a helper would keep the process alive, and run the
 /// program's handlers at exit.
 pub fn stop_before_main_thread_exits() {
-    if rustix::thread::gettid().as_raw_nonzero().get() == fork::process_id() {
+    if rustix::thread::gettid().as_raw_nonzero().get() == owner::process_id() {
         end(NEVER);
     }
 }
 
 /// Ends the helper and sets the state to `after`.
 fn end(after: u32) {
-    if !fork::is_own_process() {
+    if !owner::is_own_process() {
         return;
     }
     loop {

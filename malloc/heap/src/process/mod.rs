@@ -11,6 +11,7 @@
 //! start         creates the heap and the runs at the first request
 //! parts         the heap, the runs and the options
 //! gate          records which threads are in a slow path, for signal handlers and forks
+//! owner         the process that the malloc belongs to
 //! place         kind of memory that serves a request
 //! fork          handlers of forks, which wait for the gate
 //! nested        serves calls that interrupt a slow path of their own thread
@@ -43,6 +44,7 @@ mod low_water;
 mod nested;
 pub mod options;
 pub mod outline;
+pub mod owner;
 mod parts;
 mod place;
 mod pressure;
