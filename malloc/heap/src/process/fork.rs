@@ -1,5 +1,4 @@
-//! Fork handlers. Before a fork they close the [gate](super::gate), which waits until no other thread is in a slow
-//! path.
+//! Fork handlers. Before a fork they close the gate, which waits until no other thread is in a slow path.
 //!
 //! They are registered first, so the C library calls them last before a fork, and first after it. A handler of the
 //! program may therefore wait for a thread that allocates.

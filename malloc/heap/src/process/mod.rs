@@ -438,7 +438,7 @@ fn free_within(object: NonNull<u8>) {
         freed.unwrap_or_else(|error| refuse(object, &FreeRefusal(error)));
         let now = ticks::now();
         malloc.note_cpu(now);
-        RETURNS.after_free(malloc, PAGE, now);
+        RETURNS.after_free(malloc, 0, now);
     }
 }
 

@@ -53,6 +53,10 @@ const KEPT_SHARE: usize = 4;
 const KEPT_BRIEFLY: usize = 3;
 /// Least bytes that one free returns, if the excess is as large.
 const STEP: usize = 2 << 20;
+/// Multiple of a freed run by which free memory may exceed the short-term limit before memory is returned, but not by
+/// more than the bytes in use. A program that replaces large blocks uses more and less memory in turns, and each change
+/// of its use changes the limit by several times as much.
+const SLACK: usize = 16;
 /// Divisor of the excess that one free returns.
 const EXCESS_SHARE: usize = 8;
 /// Bytes of old memory that one free returns: less than a millisecond of work.
@@ -111,7 +115,8 @@ impl Returns {
         }
     }
 
-    /// Returns memory beyond the short-term limit after `freed` bytes were freed, and some old memory.
+    /// Returns memory beyond the short-term limit after a run of `freed` bytes, or an object if that is 0, was freed.
+    /// Also returns some old memory.
     #[inline]
     pub(super) fn after_free(&self, malloc: &Malloc, freed: usize, now: u32) {
         if malloc.options.give_back == GiveBack::Never {
@@ -121,7 +126,7 @@ impl Returns {
         let has_helper = malloc.options.give_back == GiveBack::Helper && helper::is_running();
         let keep = self.keep(malloc);
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
-        if free > most {
+        if free > most + used.min(SLACK * freed) {
             // A free of a run increases the excess by at most this much. A free of an object may empty many slabs, so a
             // share of the excess is returned. A helper will return more, so a free need not wait for it.
             let excess = free - most;
