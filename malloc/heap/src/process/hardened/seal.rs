@@ -7,8 +7,8 @@
 //!
 //! The tag contains the number of padding bytes and a hash of the address, the state, the sites and that number. The
 //! hash depends on a secret, so a program cannot forge a tag by accident or without knowledge of the secret. The
-//! padding bytes repeat a byte that follows from the tag, so a write of a single byte beyond the end is detected unless
-//! it writes that byte.
+//! padding bytes repeat the highest byte of the tag, so a write of a single byte beyond the end, or before the next
+//! block, is detected unless it writes that byte.
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
@@ -22,6 +22,8 @@ const WORD: usize = size_of::<u64>();
 /// Byte with which free memory is overwritten. Eight of them are not a valid address. linux: POISON_FREE
 pub(super) const PATTERN: u8 = 0x6b;
 const PATTERN_WORD: u64 = u64::from_ne_bytes([PATTERN; WORD]);
+/// Position of the byte of a tag that padding repeats.
+const PAD_SHIFT: u32 = u64::BITS - u8::BITS;
 /// Bits of a tag that hold the number of padding bytes.
 const PADDING_BITS: u32 = 16;
 /// Multipliers of the hash: bits of the golden ratio and of the square root of three.
@@ -216,7 +218,8 @@ impl Slot {
         let product =
             u128::from(place.wrapping_mul(MIX[1]) | 1) * u128::from(claims.wrapping_add(secret.rotate_left(32)));
         let hash = product as u64 ^ (product >> 64) as u64;
-        hash << PADDING_BITS | padding
+        let tag = hash << PADDING_BITS | padding;
+        tag & (u64::MAX >> u8::BITS) | u64::from(never_text((tag >> PAD_SHIFT) as u8)) << PAD_SHIFT
     }
 
     /// Returns the word that has `before` other words between it and the end of the block.
@@ -265,10 +268,16 @@ unsafe fn fill(start: NonNull<u8>, byte: u8, count: usize) {
     }
 }
 
-/// Returns the byte of which padding consists: one of 127 values. It is never ASCII and never `0xff`, because most
-/// overruns write text, the zero at the end of a string, a small number or -1.
+/// Returns the byte of which padding consists: the highest byte of the tag. So a write of one usual byte is detected on
+/// either side of a block ([`never_text`]).
 pub(super) fn pad(tag: u64) -> u8 {
-    0x80 + (((tag >> 56) * 127) >> 8) as u8
+    (tag >> PAD_SHIFT) as u8
+}
+
+/// Maps a byte to one of 127 values. The result is never ASCII and never `0xff`, because most overruns write text, the
+/// zero at the end of a string, a small number or -1.
+fn never_text(byte: u8) -> u8 {
+    0x80 + ((u16::from(byte) * 127) >> 8) as u8
 }
 
 /// Returns the number of padding bytes that a tag contains.
@@ -324,9 +333,9 @@ pub(super) mod tests {
 
     #[test]
     fn padding_never_equals_what_overruns_usually_write() {
-        let pads = || (0..=u8::MAX).map(|byte| pad(u64::from(byte) << 56));
-        assert!(pads().all(|pad| !pad.is_ascii() && pad != 0xff));
-        assert_eq!((pads().min(), pads().max()), (Some(0x80), Some(0xfe)));
+        for byte in 0..=u8::MAX {
+            assert!((0x80..0xff).contains(&never_text(byte)), "{byte}");
+        }
     }
 
     #[test]
