@@ -5,7 +5,7 @@
 //! parts that are still intact show the direction:
 //!
 //! ```text
-//! the low bytes of the tag match the site, and the padding is intact    write before the next block
+//! four low bytes of the tag match the site, and the padding is intact   write before the next block
 //! the padding, of at least two bytes, matches the site                  write before the next block
 //! the padding, of at least two bytes, matches the tag                   write before the next block
 //! the tag matches the site, except for the site's two low bytes         overflow that ends in the site
@@ -17,7 +17,7 @@
 //! for each length of padding and up to 65,536 for the site. It runs only when a report is written.
 
 use super::Site;
-use super::seal::{SEAL, Slot, State, pad, padding_of};
+use super::seal::{PATTERN, SEAL, Slot, State, WORD, pad, padding_of};
 
 /// Direction from which a seal was overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ pub(super) enum Origin {
     Undecided,
 }
 
-/// Low bytes of a tag that must be intact: those of the padding's length, and one of the hash.
-const WHOLE_BYTES: u32 = 3;
+/// Low bytes of a tag that must be intact: those of the padding's length, and two of the hash.
+const WHOLE_BYTES: u32 = 4;
 /// Low bytes of the site that an overflow may have changed.
 const LOW_BYTES: usize = 0xffff;
 /// Bytes of padding that must be intact.
@@ -55,7 +55,14 @@ fn has_low_tag(slot: &Slot, state: State) -> bool {
     let padding = padding_of(slot.tag());
     let Some(wanted) = slot.valid_tag(state, padding) else { return false };
     let is_low_whole = (wanted ^ slot.tag()).trailing_zeros() >= WHOLE_BYTES * u8::BITS;
-    is_low_whole && (state == State::Held || has_padding(slot, padding, pad(wanted)))
+    let is_end_whole = if state == State::Held { has_pattern(slot) } else { has_padding(slot, padding, pad(wanted)) };
+    is_low_whole && is_end_whole
+}
+
+/// Returns whether the word before the sites of a held block is that of free memory.
+fn has_pattern(slot: &Slot) -> bool {
+    let Some(end) = (slot.bytes() - SEAL).checked_sub(WORD) else { return false };
+    end >= WORD && (end - WORD..end).all(|at| slot.byte(at) == PATTERN)
 }
 
 /// Returns whether the padding belongs to a block with this allocation site, for any length of padding.

@@ -18,7 +18,8 @@ use super::Site;
 
 /// Bytes of a seal.
 pub(super) const SEAL: usize = 2 * WORD;
-const WORD: usize = size_of::<u64>();
+/// Bytes of a word.
+pub(super) const WORD: usize = size_of::<u64>();
 /// Byte with which free memory is overwritten. Eight of them are not a valid address. linux: POISON_FREE
 pub(super) const PATTERN: u8 = 0x6b;
 const PATTERN_WORD: u64 = u64::from_ne_bytes([PATTERN; WORD]);
