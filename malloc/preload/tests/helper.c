@@ -90,6 +90,12 @@ static int count_threads(void) {
     return count;
 }
 
+// Returns the number of threads, after a wait for threads that have been joined and that the kernel still lists.
+static int count_threads_down_to(int wanted) {
+    for (int wait = 0; wait < 100 && count_threads() > wanted; wait++) wait_a_moment();
+    return count_threads();
+}
+
 static void allocate_and_free(void) {
     char *blocks[BLOCKS];
     for (int n = 0; n < BLOCKS; n++) memset(blocks[n] = malloc(BLOCK), 1, BLOCK);
@@ -120,10 +126,10 @@ static void create_no_thread_alone(int is_c11) {
         CHECK(pthread_create(&thread, NULL, do_nothing, NULL) == 0, "pthread_create");
         pthread_join(thread, NULL);
     }
-    CHECK(count_threads() == 1 + has_helper, "%d threads", count_threads());
+    int threads = count_threads_down_to(1 + has_helper);
+    CHECK(threads == 1 + has_helper, "%d threads", threads);
     // The program has one thread again, so the helper ends after ten seconds.
-    for (int wait = 0; !is_c11 && wait < 100 && count_threads() > 1; wait++) wait_a_moment();
-    CHECK(is_c11 || count_threads() == 1, "the helper does not end");
+    CHECK(is_c11 || count_threads_down_to(1) == 1, "the helper does not end");
 }
 
 // Runs in the last thread of the program, which has the program's files.
@@ -162,6 +168,7 @@ static void restrict_children(void) {
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, do_nothing, NULL) == 0, "pthread_create");
     pthread_join(thread, NULL);
+    wait_a_moment();
     int threads = count_threads();
     pid_t child = vfork();
     if (child == 0) restrict_and_exit();
