@@ -43,13 +43,9 @@ unsafe impl GlobalAlloc for Freehold {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        let Some(block) = process::allocate(layout.size(), layout.align(), Site::UNKNOWN) else { return null_mut() };
-        if !block.is_zero {
-            // SAFETY: the block was just allocated with at least `layout.size()` bytes, and only this function knows
-            // it.
-            unsafe { block.start.write_bytes(0, layout.size()) };
-        }
-        block.start.as_ptr()
+        let block = process::allocate(layout.size(), layout.align(), Site::UNKNOWN);
+        // SAFETY: the block was just allocated with `layout.size()` bytes, and only this function knows it.
+        block.map_or(null_mut(), |block| unsafe { block.zeroed(layout.size()) })
     }
 
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {

@@ -399,7 +399,7 @@ impl Supply {
 
     /// Maps a range of metadata up to an offset, and charges what is mapped.
     fn grow_charged(&self, range: &Reservation, end: usize) -> Result<(), HeapError> {
-        let bytes = end.next_multiple_of(page_size()).saturating_sub(range.mapped());
+        let bytes = range.growth(end);
         self.budget.charge(bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
         grow(range, end).inspect_err(|_| self.budget.release(bytes))
     }

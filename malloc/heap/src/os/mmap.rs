@@ -160,6 +160,11 @@ impl Reservation {
         self.start
     }
 
+    /// Returns the number of bytes that are mapped when the range grows up to `end`.
+    pub fn growth(&self, end: usize) -> usize {
+        end.next_multiple_of(page_size()).saturating_sub(self.mapped())
+    }
+
     /// Returns the number of bytes from the start that are mapped.
     pub fn mapped(&self) -> usize {
         self.mapped.load(Acquire)

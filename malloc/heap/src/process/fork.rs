@@ -3,13 +3,7 @@
 //! They are registered first, so the C library calls them last before a fork, and first after it. A handler of the
 //! program may therefore wait for a thread that allocates.
 
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::Relaxed;
-
 use super::{GATE, helper, owner, pressure, profile};
-
-/// Whether the handlers are registered.
-static ARE_REGISTERED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn before() {
     GATE.close();
@@ -29,8 +23,7 @@ extern "C" fn in_child() {
 
 /// Registers the handlers, once. They must be registered before the process has a second thread that allocates.
 pub fn register_handlers() {
-    if !ARE_REGISTERED.swap(true, Relaxed) {
-        owner::claim();
+    if owner::claim_first() {
         // SAFETY: the handlers are functions of this library, which is never unloaded, and they take no lock of the C
         // library. The registration takes locks of the C library and of the loader, and neither calls the malloc while
         // it waits for another thread.

@@ -158,8 +158,7 @@ fn leave() -> bool {
 /// Returns whether the process has only one thread besides the helper. The number of links of the folder is that of the
 /// threads and two more. linux: fs/proc/base.c:proc_task_getattr
 fn is_only_other_thread() -> bool {
-    const LINKS: usize = 2;
-    rustix::fs::stat(c"/proc/self/task").is_ok_and(|task| usize::try_from(task.st_nlink) == Ok(LINKS + 2))
+    rustix::fs::stat(c"/proc/self/task").is_ok_and(|task| task.st_nlink == 2 + 2)
 }
 
 /// Resets the state in a forked child, in which the helper does not exist.

@@ -103,6 +103,21 @@ pub struct Block {
     pub is_zero: bool,
 }
 
+impl Block {
+    /// Writes zeros to the first `bytes` bytes, unless they are known to be zero, and returns the address.
+    ///
+    /// # Safety
+    /// The block was just allocated with at least `bytes` bytes, and only the caller knows it.
+    #[inline]
+    pub(crate) unsafe fn zeroed(self, bytes: usize) -> *mut u8 {
+        if !self.is_zero {
+            // SAFETY: the caller promises that the block has `bytes` bytes, which nothing else uses.
+            unsafe { self.start.write_bytes(0, bytes) };
+        }
+        self.start.as_ptr()
+    }
+}
+
 /// Allocates memory as C's `malloc` does: returns null and sets `errno` if there is none, and returns a unique address
 /// if `size` is 0. Costs one section if this CPU has a cached object of the size.
 #[inline(always)]
@@ -129,9 +144,14 @@ pub fn malloc_for(size: usize, site: Site) -> *mut u8 {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_slow(size: usize) -> *mut u8 {
+    allocate_slow(size).map_or_else(no_memory, |block| block.start.as_ptr())
+}
+
+/// Allocates with the natural alignment after a miss of the fast path.
+#[inline]
+fn allocate_slow(size: usize) -> Option<Block> {
     let align = natural_align(size);
-    let block = Place::find(size, align).and_then(|place| place.allocate(align));
-    block.map_or_else(no_memory, |block| block.start.as_ptr())
+    Place::find(size, align)?.allocate(align)
 }
 
 forward_site! {
@@ -142,9 +162,14 @@ forward_site! {
 #[cold]
 #[inline(never)]
 extern "C" fn malloc_without_fast_path_for(size: usize, site: Site) -> *mut u8 {
+    allocate_for(size, site).map_or_else(no_memory, |block| block.start.as_ptr())
+}
+
+/// Allocates with the natural alignment and without the fast path.
+#[inline]
+fn allocate_for(size: usize, site: Site) -> Option<Block> {
     let align = natural_align(size);
-    let block = Place::find(size, align).and_then(|place| allocate_without_fast_path(place, size, align, site));
-    block.map_or_else(no_memory, |block| block.start.as_ptr())
+    allocate_without_fast_path(Place::find(size, align)?, size, align, site)
 }
 
 /// Allocates zeroed memory for `count` elements of `size` bytes as C's `calloc` does. Pages that are known to be zero
@@ -155,11 +180,8 @@ pub fn calloc(count: usize, size: usize) -> *mut u8 {
     // SAFETY: `calloc_without_fast_path_for` is safe to call, and the forwarding function only adds the site argument.
     let Some(frontend) = fast_path(bytes) else { return unsafe { calloc_without_fast_path(bytes) } };
     match frontend.alloc_fast(bytes) {
-        Some(object) => {
-            // SAFETY: the object was just allocated with at least `bytes` bytes, and only this function knows it.
-            unsafe { object.write_bytes(0, bytes) };
-            object.as_ptr()
-        }
+        // SAFETY: the object was just allocated with at least `bytes` bytes, and only this function knows it.
+        Some(start) => unsafe { Block { start, is_zero: false }.zeroed(bytes) },
         None => calloc_slow(bytes),
     }
 }
@@ -168,8 +190,8 @@ pub fn calloc(count: usize, size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 extern "C" fn calloc_slow(bytes: usize) -> *mut u8 {
-    let align = natural_align(bytes);
-    zeroed(Place::find(bytes, align).and_then(|place| place.allocate(align)), bytes)
+    // SAFETY: the block was just allocated with `bytes` bytes, and only this function knows it.
+    allocate_slow(bytes).map_or_else(no_memory, |block| unsafe { block.zeroed(bytes) })
 }
 
 forward_site! {
@@ -180,20 +202,8 @@ forward_site! {
 #[cold]
 #[inline(never)]
 extern "C" fn calloc_without_fast_path_for(bytes: usize, site: Site) -> *mut u8 {
-    let align = natural_align(bytes);
-    let place = Place::find(bytes, align);
-    zeroed(place.and_then(|place| allocate_without_fast_path(place, bytes, align, site)), bytes)
-}
-
-/// Writes zeros to a block of `bytes` bytes, unless they are known to be zero, and returns its address. Without a
-/// block, sets `errno` and returns null.
-fn zeroed(block: Option<Block>, bytes: usize) -> *mut u8 {
-    let Some(block) = block else { return no_memory() };
-    if !block.is_zero {
-        // SAFETY: the caller has just allocated the block with at least `bytes` bytes, and passes it on.
-        unsafe { block.start.write_bytes(0, bytes) };
-    }
-    block.start.as_ptr()
+    // SAFETY: the block was just allocated with `bytes` bytes, and only this function knows it.
+    allocate_for(bytes, site).map_or_else(no_memory, |block| unsafe { block.zeroed(bytes) })
 }
 
 /// Sets `errno` to `ENOMEM`, and returns null.

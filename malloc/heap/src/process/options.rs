@@ -83,9 +83,9 @@ pub enum Sections {
 /// System calls that the malloc makes after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemCalls {
-    /// All that are useful. Once the program announces a filter of system calls, those of every malloc.
+    /// All that are useful. Once the program announces a filter of system calls, those of [`Few`](SystemCalls::Few).
     All,
-    /// Those of every malloc ([`sandbox`](super::sandbox)). The heap has locks.
+    /// A short list ([`sandbox`](super::sandbox)). The heap has locks.
     Few,
 }
 

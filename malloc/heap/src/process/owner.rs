@@ -6,7 +6,12 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Number of the process that the malloc belongs to; 0 before its start.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// Makes the calling process the owner: at the start of the malloc, and in a forked child process.
+/// Makes the calling process the owner if there is none yet, and returns whether that was so.
+pub(super) fn claim_first() -> bool {
+    OWNER.compare_exchange(0, process_id(), Relaxed, Relaxed).is_ok()
+}
+
+/// Makes the calling process, a forked child, the owner.
 pub(super) fn claim() {
     OWNER.store(process_id(), Relaxed);
 }

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use rustix::io::Errno;
 
 use super::PAGE;
-use crate::os::mmap::{Region, Reservation, page_size};
+use crate::os::mmap::{Region, Reservation};
 
 /// Kind of a run, as recorded for its first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +79,7 @@ impl Table {
 
     /// Returns the bytes that are mapped when the table grows to `pages` pages.
     pub(super) fn growth(&self, pages: u32) -> usize {
-        let end = (pages as usize * size_of::<Edge>()).next_multiple_of(page_size());
-        end.saturating_sub(self.edges.mapped())
+        self.edges.growth(pages as usize * size_of::<Edge>())
     }
 
     /// Maps the entries of all pages before page `pages`.

@@ -5,19 +5,19 @@ use std::fmt;
 /// Reason for which a program keeps its own malloc. Its text continues the name of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// It has no dynamic loader.
+    /// Static linking: the program has no dynamic loader.
     Static,
-    /// It has another word size than the library.
+    /// Word size that differs from the library's.
     Width,
-    /// It is for another processor.
+    /// Processor that differs from the library's.
     Processor,
-    /// Its C library is musl.
+    /// C library musl.
     Musl,
-    /// A sanitizer checks its memory.
+    /// Sanitizer that checks the program's memory.
     Sanitizer,
-    /// The loader ignores preloaded libraries, because the program gets rights that its user does not have.
+    /// Rights that the program's user does not have: the loader ignores preloaded libraries.
     Rights,
-    /// It exports a malloc of its own, which takes precedence.
+    /// Malloc that the program exports, which takes precedence.
     Malloc,
 }
 

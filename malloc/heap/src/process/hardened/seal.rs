@@ -87,7 +87,7 @@ impl Slot {
     #[inline]
     pub(super) fn hold(&self, site: Site) {
         let (allocated, freed) = (self.word(1), site.0 as u64);
-        let padding = self.word(0) & ((1 << PADDING_BITS) - 1);
+        let padding = padding_of(self.tag()) as u64;
         // SAFETY: the program freed the block, and the pattern ends before the words of the seal.
         unsafe { fill(self.start, PATTERN, self.pattern_bytes()) };
         self.set(2, freed);
@@ -118,17 +118,13 @@ impl Slot {
     /// Returns whether the block is in use.
     #[inline]
     pub(super) fn is_live(&self) -> bool {
-        let [tag, allocated] = [0, 1].map(|word| self.word(word));
-        let padding = tag & ((1 << PADDING_BITS) - 1);
-        tag == self.tag_for(LIVE, allocated, padding) && padding as usize <= self.most()
+        self.valid_tag(State::Live, padding_of(self.tag())) == Some(self.tag())
     }
 
     /// Returns whether the block was freed and not reused yet.
     #[inline]
     pub(super) fn is_held(&self) -> bool {
-        let [tag, allocated, freed] = [0, 1, 2].map(|word| self.word(word));
-        let padding = tag & ((1 << PADDING_BITS) - 1);
-        tag == self.tag_for(HELD, held_sites(allocated, freed), padding) && padding as usize <= self.most()
+        self.valid_tag(State::Held, padding_of(self.tag())) == Some(self.tag())
     }
 
     /// Returns the largest size that could be requested of this memory.
@@ -142,24 +138,30 @@ impl Slot {
     }
 
     /// Returns the tag that would be valid with the sites as they are; `None` if the block has no room for the padding.
+    #[inline]
     pub(super) fn valid_tag(&self, state: State, padding: usize) -> Option<u64> {
-        let has_room = padding <= self.most() && padding < 1 << PADDING_BITS;
         match state {
             State::Live => self.tag_of_live(self.allocated(), padding),
-            State::Held => has_room.then(|| self.tag_for(HELD, held_sites(self.word(1), self.word(2)), padding as u64)),
+            State::Held => self.tag_with_room(HELD, held_sites(self.word(1), self.word(2)), padding),
             State::Broken => None,
         }
     }
 
     /// Returns the tag of a block in use; `None` if the block has no room for the padding.
+    #[inline]
     pub(super) fn tag_of_live(&self, site: Site, padding: usize) -> Option<u64> {
+        self.tag_with_room(LIVE, site.0 as u64, padding)
+    }
+
+    #[inline]
+    fn tag_with_room(&self, state: u64, sites: u64, padding: usize) -> Option<u64> {
         let has_room = padding <= self.most() && padding < 1 << PADDING_BITS;
-        has_room.then(|| self.tag_for(LIVE, site.0 as u64, padding as u64))
+        has_room.then(|| self.tag_for(state, sites, padding as u64))
     }
 
     /// Returns the requested bytes of a block with a valid seal.
     pub(super) fn requested(&self) -> usize {
-        self.bytes - SEAL - padding_of(self.word(0))
+        self.bytes - SEAL - padding_of(self.tag())
     }
 
     /// Returns the call site of the allocation.
