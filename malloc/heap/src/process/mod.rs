@@ -16,6 +16,7 @@
 //! fork          handlers of forks, which wait for the gate
 //! nested        serves calls that interrupt a slow path of their own thread
 //! returns       returns free memory to the system
+//! growth        growth of the heap and of the runs, for `returns`
 //! low_water     bytes that have been free for some time
 //! helper        a thread that returns free memory
 //! pressure      detects memory pressure
@@ -37,6 +38,7 @@ mod count_file;
 mod cpu_activity;
 pub mod fork;
 mod gate;
+mod growth;
 mod hardened;
 pub mod helper;
 pub mod line;

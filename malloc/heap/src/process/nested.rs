@@ -30,7 +30,8 @@ pub(super) struct Nested {
     piece: Piece,
     /// Bytes of the piece that were allocated.
     used: AtomicUsize,
-    /// Bytes of the piece that are accessible.
+    /// Number of accessible bytes of the piece, or 0 if all are: a piece that is all zeros takes no space in the file
+    /// of the library.
     accessible: AtomicUsize,
     deferred: AtomicPtr<u8>,
 }
@@ -43,7 +44,7 @@ impl Nested {
         Nested {
             piece: Piece(UnsafeCell::new([0; BYTES])),
             used: AtomicUsize::new(0),
-            accessible: AtomicUsize::new(BYTES),
+            accessible: AtomicUsize::new(0),
             deferred: AtomicPtr::new(null_mut()),
         }
     }
@@ -63,7 +64,7 @@ impl Nested {
     /// Makes the piece accessible up to `end`. Concurrent calls are harmless, since no part becomes inaccessible again.
     fn uncover(&self, end: usize) -> bool {
         let accessible = self.accessible.load(Acquire);
-        if end <= accessible {
+        if accessible == 0 || end <= accessible {
             return true;
         }
         let wanted = end.next_multiple_of(PART);

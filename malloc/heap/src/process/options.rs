@@ -25,8 +25,8 @@ pub struct Options {
     pub keep: usize,
     /// Most bytes of memory that the malloc takes from the system, at least [`LIMIT_MIN`].
     pub limit: Option<usize>,
-    /// Milliseconds after which free memory counts as old. Frees return old memory beyond the long-term limit. The
-    /// helper returns all old runs, and free blocks of the heap of any age.
+    /// Milliseconds after which free memory counts as old. The helper returns all old runs, and free blocks of the heap
+    /// of any age. Frees return memory beyond the long-term limit after an eighth of this time, a little at a time.
     pub age: u32,
     /// Most CPUs that have cached objects at a time. If another CPU caches objects, those of an inactive CPU are
     /// drained.
@@ -123,7 +123,7 @@ impl Options {
     /// Options without any setting.
     pub const DEFAULT: Options = Options {
         give_back: GiveBack::Frees,
-        keep: 8 << 20,
+        keep: 4 << 20,
         limit: None,
         age: 2000,
         cpus: 64,

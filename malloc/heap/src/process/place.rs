@@ -18,8 +18,8 @@ pub(super) enum Place {
 
 impl Place {
     /// Returns the place for a request, or `None` if no place can serve it. If `size` is a multiple of an alignment,
-    /// the object has this alignment as well: there are four sizes for each doubling, so the next larger size is a
-    /// multiple of the same power of two.
+    /// the object has this alignment as well: the sizes from one power of two to the next are multiples of the
+    /// same step, so the next larger size is a multiple of the same power of two.
     #[inline]
     pub(super) fn find(size: usize, align: usize) -> Option<Place> {
         if !align.is_power_of_two() || size > isize::MAX as usize {

@@ -1,14 +1,18 @@
 //! Return of free memory to the system.
 //!
-//! Two limits apply to frees, which depend on the bytes in use and on the options. By default the short-term limit is
-//! 12 MiB plus three times the bytes in use. When free memory exceeds it, frees return memory at once: each free at
-//! least 2 MiB, or the whole excess if that is less. So a program that frees all its memory keeps little, and a program
-//! that repeatedly frees and allocates the same amount keeps what it needs. The long-term limit is 8 MiB plus a quarter
-//! of the bytes in use. Free memory beyond it is returned two seconds after its free: frees do this now and then, a
-//! part at a time. If the options enable a helper thread ([`helper`]) and the program has created a thread, the helper
-//! does this instead of frees, and without the long-term limit: it returns all runs that have been free for two
-//! seconds, and the heap's free blocks of any age until the malloc has at most 1 MiB of free memory. The short-term
-//! limit applies to frees as before.
+//! Two limits apply to frees, which depend on the bytes in use and on the options. By default the short-term limit is 6
+//! MiB plus three times the bytes in use, or five times while large blocks are freed. When free memory exceeds it,
+//! frees return memory at once: each free at least 2 MiB, or the whole excess if that is less. So a program that frees
+//! all its memory keeps little, and a program that repeatedly frees and allocates the same amount keeps what it needs.
+//! The long-term limit is 4 MiB plus a quarter of the bytes in use. Free memory beyond it is returned a quarter of a
+//! second after its free: frees do this now and then, a part at a time. If the options enable a helper thread
+//! ([`helper`]) and the program has created a thread, the helper does this instead of frees, and without the long-term
+//! limit: it returns all runs that have been free for two seconds, and the heap's free blocks of any age until the
+//! malloc has at most 1 MiB of free memory. The short-term limit applies to frees as before.
+//!
+//! Objects and runs have address ranges of their own, so free memory of one kind cannot serve requests of the other.
+//! When one kind has grown, as much free memory of the other is returned, down to 1 MiB ([`Growth`]). Otherwise a
+//! program that frees large blocks and then allocates small ones would have both.
 //!
 //! All free memory is returned when the limit of the control group is near, or when the helper detects memory pressure
 //! ([`pressure`](super::pressure)). Objects in a CPU's cache are returned when the CPU has been inactive for a while
@@ -36,6 +40,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use super::AnyHeap;
+use super::growth::{Growth, Part};
 use super::helper;
 use super::low_water::LowWater;
 use super::options::GiveBack;
@@ -54,15 +59,23 @@ const KEPT_BRIEFLY: usize = 3;
 /// Least bytes that one free returns, if the excess is as large.
 const STEP: usize = 2 << 20;
 /// Multiple of a freed run by which free memory may exceed the short-term limit before memory is returned, but not by
-/// more than the bytes in use. A program that replaces large blocks uses more and less memory in turns, and each change
-/// of its use changes the limit by several times as much.
+/// more than [`SLACK_OF_USED`] times the bytes in use. A program that replaces large blocks uses more and less memory
+/// in turns, and each change of its use changes the limit by several times as much.
 const SLACK: usize = 16;
+const SLACK_OF_USED: usize = 2;
 /// Divisor of the excess that one free returns.
 const EXCESS_SHARE: usize = 8;
-/// Bytes of old memory that one free returns: less than a millisecond of work.
+/// Bytes of old memory that frees return per tick: about a millisecond of work, and as much when the program uses it
+/// again.
 const STEP_OLD: usize = 8 << 20;
+/// Divisor of [`Options::age`](super::options::Options::age) for memory that frees return. They return little at a
+/// time, so they need not wait for long.
+const AGE_SHARE: u32 = 8;
 /// Bytes up to which growth does not lead to a check of the control group's limit.
 const LITTLE: usize = 8 << 20;
+/// Divisor of the bytes that are kept by default, for those that are kept of the runs when the heap grows, and of the
+/// heap when the runs grow.
+const KEPT_OF_OTHER: usize = 4;
 /// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at
 /// least this share of the bytes in use.
 const REAP_GROWTH: usize = 4 << 20;
@@ -97,6 +110,9 @@ pub(super) struct Returns {
     reaped: AtomicU32,
     /// Bytes of the heap that have been free for long.
     free_for_long: LowWater,
+    /// Memory of the heap and of the runs when their growth was last counted.
+    heap: Growth,
+    runs: Growth,
     /// Bytes that are kept, if the program has set them at run time.
     keep: AtomicUsize,
 }
@@ -111,6 +127,8 @@ impl Returns {
             fewest: AtomicUsize::new(0),
             reaped: AtomicU32::new(0),
             free_for_long: LowWater::new(),
+            heap: Growth::new(),
+            runs: Growth::new(),
             keep: AtomicUsize::new(UNSAID),
         }
     }
@@ -126,7 +144,7 @@ impl Returns {
         let has_helper = malloc.options.give_back == GiveBack::Helper && helper::is_running();
         let keep = self.keep(malloc);
         let most = keep + keep / 2 + KEPT_BRIEFLY * used;
-        if free > most + used.min(SLACK * freed) {
+        if free > most + (SLACK_OF_USED * used).min(SLACK * freed) {
             // A free of a run increases the excess by at most this much. A free of an object may empty many slabs, so a
             // share of the excess is returned. A helper will return more, so a free need not wait for it.
             let excess = free - most;
@@ -143,7 +161,9 @@ impl Returns {
     /// grown, and returns all free memory if the limit is near.
     #[inline]
     pub(super) fn after_growth(&self, malloc: &Malloc) {
-        let MemoryUse { used, free } = malloc.measure();
+        let parts = malloc.measure_parts();
+        self.exchange(malloc, parts);
+        let MemoryUse { used, free } = MemoryUse::of(parts);
         self.reap_if_grown(malloc, used);
         let looked_at = self.looked_at.load(Relaxed);
         if looked_at == NEVER {
@@ -154,6 +174,24 @@ impl Returns {
             self.look_at_limit(malloc, all - looked_at);
         } else if all + GROWTH < looked_at {
             self.looked_at.store(all.max(LITTLE), Relaxed);
+        }
+    }
+
+    /// Returns free memory of the runs if the heap has grown, and of the heap if the runs have.
+    #[inline]
+    fn exchange(&self, malloc: &Malloc, [heap, runs]: [Part; 2]) {
+        if malloc.options.give_back == GiveBack::Never {
+            return;
+        }
+        let (by_heap, by_runs) = (self.heap.take(heap), self.runs.take(runs));
+        let kept = self.keep(malloc) / KEPT_OF_OTHER;
+        let (of_runs, of_heap) =
+            (by_heap.min(runs.free.saturating_sub(kept)), by_runs.min(heap.free.saturating_sub(kept)));
+        if of_runs > 0 {
+            malloc.runs.give_back(of_runs, u32::MAX);
+        }
+        if of_heap > 0 {
+            self.give_back_of_heap(malloc, of_heap);
         }
     }
 
@@ -248,7 +286,7 @@ impl Returns {
         if free > kept {
             malloc.runs.drain(now);
             self.ask_heap_at.store(0, Relaxed);
-            self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK));
+            self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK / AGE_SHARE));
         }
         self.give_back_pieces(malloc, kept, now);
     }
@@ -258,8 +296,15 @@ impl Returns {
     fn step(&self, malloc: &Malloc, bytes: usize, until: u32) {
         let given = malloc.runs.give_back(bytes, until);
         let wanted = bytes - given.min(bytes);
-        if wanted > 0 && with_heap!(&malloc.heap, heap => heap.usage().free) >= self.ask_heap_at.load(Relaxed) {
-            let has_less = with_heap!(&malloc.heap, heap => heap.give_back(wanted)) < wanted;
+        if wanted > 0 {
+            self.give_back_of_heap(malloc, wanted);
+        }
+    }
+
+    /// Returns at least `bytes` bytes of blocks of the heap to the system, if it has them.
+    fn give_back_of_heap(&self, malloc: &Malloc, bytes: usize) {
+        if with_heap!(&malloc.heap, heap => heap.usage().free) >= self.ask_heap_at.load(Relaxed) {
+            let has_less = with_heap!(&malloc.heap, heap => heap.give_back(bytes)) < bytes;
             let ask_at = if has_less { with_heap!(&malloc.heap, heap => heap.usage().free) + STEP } else { 0 };
             self.ask_heap_at.store(ask_at, Relaxed);
         }
@@ -273,14 +318,27 @@ pub(super) struct MemoryUse {
     pub free: usize,
 }
 
+impl MemoryUse {
+    fn of(parts: [Part; 2]) -> MemoryUse {
+        let free = parts.iter().map(|part| part.free).sum();
+        MemoryUse { used: parts.iter().map(|part| part.all).sum::<usize>().saturating_sub(free), free }
+    }
+}
+
 impl Malloc {
     /// Measures the memory of the malloc. Takes no lock.
     #[inline]
     pub(super) fn measure(&self) -> MemoryUse {
+        MemoryUse::of(self.measure_parts())
+    }
+
+    /// Measures the memory of the heap and that of the runs. Takes no lock.
+    #[inline]
+    fn measure_parts(&self) -> [Part; 2] {
         let heap = with_heap!(&self.heap, heap => heap.usage());
         let runs = self.runs.usage();
-        let used = heap.online.saturating_sub(heap.free + heap.returned) + runs.used;
-        MemoryUse { used, free: heap.free + runs.backed }
+        let heap = Part { all: heap.online.saturating_sub(heap.returned), free: heap.free };
+        [heap, Part { all: runs.used + runs.backed, free: runs.backed }]
     }
 
     /// Returns whether caches of other CPUs can be drained. A sandbox may forbid the system call that is needed.

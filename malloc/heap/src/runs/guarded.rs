@@ -23,8 +23,18 @@ const GUARDED_MAX: u32 = 8 << 10;
 #[derive(Debug)]
 pub struct ProtectedRun {
     run: Claimed,
-    /// Whether the run has lost its memory. Pages that the program has locked with `mlock` keep it.
-    is_empty: bool,
+    memory: HeldMemory,
+}
+
+/// Memory of a held run. No value is 0, so that an `Option` of a run is zero if it has none: a static array of them then
+/// takes no space in the library's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum HeldMemory {
+    /// The memory was returned.
+    Returned = 1,
+    /// The run still has its memory, because the program has locked it with `mlock`.
+    Kept,
 }
 
 impl ProtectedRun {
@@ -84,27 +94,25 @@ impl Runs {
         let pages = self.table.claim(first).map_err(|kind| refusal(kind, start))?;
         let (offset, bytes) = (first as usize * PAGE, pages as usize * PAGE);
         // SAFETY: the caller gave up the run, and this thread alone claimed it, so its contents are not needed.
-        let is_empty = unsafe { self.range.give_back(offset, bytes) }.is_ok();
+        let is_returned = unsafe { self.range.give_back(offset, bytes) }.is_ok();
+        let memory = if is_returned { HeldMemory::Returned } else { HeldMemory::Kept };
         if self.guarded.load(Relaxed) <= GUARDED_MAX {
             // SAFETY: the caller gave up the run, so a later access is an error of the program and should terminate it.
             let _protected = unsafe { self.range.protect(offset, bytes) };
         }
-        Ok(ProtectedRun { run: Claimed { first, pages }, is_empty })
+        Ok(ProtectedRun { run: Claimed { first, pages }, memory })
     }
 
     /// Makes a held run available for allocation again. Takes the lock, and makes a system call. If the system refuses
     /// to make the run accessible, it stays held for ever.
-    pub fn release(&self, ProtectedRun { run: Claimed { first, pages }, is_empty }: ProtectedRun) {
+    pub fn release(&self, ProtectedRun { run: Claimed { first, pages }, memory }: ProtectedRun) {
         if self.range.commit(first as usize * PAGE, pages as usize * PAGE).is_err() {
             return;
         }
         self.guarded.fetch_sub(1, Relaxed);
-        self.locked(|space| {
-            if is_empty {
-                space.put_empty(&self.table, first, pages);
-            } else {
-                space.put(&self.table, first, pages, 0);
-            }
+        self.locked(|space| match memory {
+            HeldMemory::Returned => space.put_empty(&self.table, first, pages),
+            HeldMemory::Kept => space.put(&self.table, first, pages, 0),
         });
     }
 
@@ -128,6 +136,13 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_held_run_is_zero() {
+        // SAFETY: all fields may be zero but the memory, whose zero means that there is no run.
+        let zeroed: Option<ProtectedRun> = unsafe { core::mem::zeroed() };
+        assert!(zeroed.is_none());
+    }
 
     #[test]
     fn held_run_is_not_reused_until_released() {

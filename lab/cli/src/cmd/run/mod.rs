@@ -43,9 +43,10 @@ const PRELOAD: &str = "LD_PRELOAD";
     return=frees|helper|never     returns memory to the system: at frees, in a helper thread that starts with the \
     program's first thread, or never [here: helper]\n  \
     keep=SIZE                     free memory that frees keep, in addition to a quarter of the memory in use; the \
-    helper ignores it [8M]\n  \
+    helper ignores it [4M]\n  \
     limit=SIZE                    most memory of the malloc, at least 4M; requests beyond it fail with ENOMEM [none]\n  \
-    age=MILLISECONDS              time after which unused memory is returned [2000]\n  \
+    age=MILLISECONDS              time after which the helper returns unused memory; frees wait for an eighth of it \
+    [2000]\n  \
     cpus=NUMBER                   maximum number of CPUs that cache objects at a time [64]\n  \
     huge-pages=system|wanted      system: the system's default; wanted: request huge pages [system]\n  \
     sections=auto|locks           auto: restartable sequences if the system has them; locks: locks [auto]\n  \
