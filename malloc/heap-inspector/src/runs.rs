@@ -1,5 +1,7 @@
 //! Runs of pages, which hold blocks that are too large for objects.
 
+use std::ops::Range;
+
 use freehold_malloc::process::outline::Outline;
 use freehold_malloc::runs::{EDGE, Kind, PAGE, decode_edge};
 use serde::Serialize;
@@ -71,11 +73,11 @@ impl Runs {
 /// If the process's memory cannot be read.
 pub(crate) fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapError> {
     // The number of pages is 32 bits wide; the upper half of the word belongs to another variable.
-    let end = target.pages(target.word(outline.run_pages)? & u64::from(u32::MAX))?;
+    let holes = target.holes(outline.run_holes)?;
+    let end = target.end_page(target.word(outline.run_pages)? & u64::from(u32::MAX), &holes)?;
     let mut runs = Runs::default();
     let mut run = PartialRun { kind: Kind::Inside, rest: 0, amount: Amount::default() };
-    for first in (0..end).step_by(CHUNK as usize) {
-        let pages = CHUNK.min(end - first);
+    for (first, pages) in chunks(end, &holes) {
         let in_memory = target.in_memory(target.place(outline.runs, first.into(), PAGE)?, pages)?;
         let mut edges = vec![0; pages as usize * EDGE];
         if run.rest < pages {
@@ -100,6 +102,15 @@ pub(crate) fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapE
     Ok(runs)
 }
 
+/// Returns the chunks of the range that are read, each with its first page and its number of pages: up to [`CHUNK`]
+/// pages that are in no hole.
+fn chunks(end: u32, holes: &[Range<u32>]) -> impl Iterator<Item = (u32, u32)> {
+    let starts = std::iter::once(0).chain(holes.iter().map(|hole| hole.end));
+    let ends = holes.iter().map(|hole| hole.start).chain(std::iter::once(end));
+    let parts = starts.zip(ends).map(move |(start, part_end)| start..part_end.min(end));
+    parts.flat_map(|part| part.clone().step_by(CHUNK as usize).map(move |first| (first, CHUNK.min(part.end - first))))
+}
+
 /// A run whose pages are not all read yet.
 struct PartialRun {
     kind: Kind,
@@ -110,6 +121,16 @@ struct PartialRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_in_holes_are_not_read() {
+        assert!(chunks(5, &[]).eq([(0, 5)]));
+        assert!(chunks(0, &[]).next().is_none());
+        let read = chunks(3 * CHUNK, &[10..CHUNK, CHUNK + 7..3 * CHUNK - 1]);
+        assert!(read.eq([(0, 10), (CHUNK, 7), (3 * CHUNK - 1, 1)]));
+        assert!(chunks(2 * CHUNK, &[]).eq([(0, CHUNK), (CHUNK, CHUNK)]));
+        assert!(chunks(8, &[2..4, 9..20]).eq([(0, 2), (4, 4)]), "a hole that was made later");
+    }
 
     #[test]
     fn runs_in_use_or_cached_are_counted_by_size() {

@@ -85,11 +85,13 @@ impl Caches {
 #[error("cannot create a heap for comparison: {0}")]
 pub struct CachesError(HeapConfigError);
 
-/// Kind of each page that has come online: the number of its cache, or 0.
+/// Kind of each page that has come online: the number of its cache, or 0. Pages in holes have kind 0 as well.
 #[derive(Debug)]
 pub(crate) struct Pages {
     memory: u64,
     kinds: Vec<u8>,
+    /// Pages between those that have come online, where the program has other mappings.
+    holes: Vec<Range<u32>>,
 }
 
 impl Pages {
@@ -98,7 +100,8 @@ impl Pages {
     /// # Errors
     /// If they cannot be read.
     pub(crate) fn read(target: &Target, outline: &Outline) -> Result<Pages, HeapError> {
-        let online = target.pages(target.word(outline.online)? / PAGE as u64)? as usize;
+        let holes = target.holes(outline.online_holes)?;
+        let online = target.end_page(target.word(outline.online)? / PAGE as u64, &holes)? as usize;
         let mut kinds = Vec::new();
         while kinds.len() < online {
             let from = kinds.len();
@@ -106,7 +109,7 @@ impl Pages {
             kinds.resize(online.min(from + CHUNK), 0);
             target.bytes(target.place(outline.slab.kinds, from as u64, 1)?, &mut kinds[from..])?;
         }
-        Ok(Pages { memory: outline.slab.memory, kinds })
+        Ok(Pages { memory: outline.slab.memory, kinds, holes })
     }
 
     /// Returns the number of pages.
@@ -192,6 +195,8 @@ pub(crate) fn blocks(
     cached: &CachedCounts,
 ) -> Result<Vec<Block>, HeapError> {
     let firsts = (0..pages.len()).step_by(BLOCK as usize);
+    // The bounds of holes are multiples of a block.
+    let firsts = firsts.filter(|first| !pages.holes.iter().any(|hole| hole.contains(first)));
     firsts
         .map(|first| {
             let range = first..first.saturating_add(BLOCK).min(pages.len());

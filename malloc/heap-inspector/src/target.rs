@@ -7,9 +7,11 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
+use freehold_malloc::os::holes::{HOLES_MAX, decode_hole};
 use freehold_malloc::process::outline::{MARK, Outline, WORDS};
 use freehold_malloc::runs::PAGE;
 use procfs::ProcError;
@@ -237,6 +239,27 @@ impl Target {
         let addresses = self.process.statm().map_or(0, |sizes| sizes.size.saturating_mul(procfs::page_size()));
         let pages = u32::try_from(said).ok().filter(|&pages| u64::from(pages) <= addresses / PAGE as u64);
         pages.ok_or_else(|| self.impossible("a count of pages exceeds the size of the address space"))
+    }
+
+    /// Returns the holes of a range, whose words are at an address.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn holes(&self, address: u64) -> Result<Vec<Range<u32>>, HeapError> {
+        let mut words = [0; HOLES_MAX];
+        self.words(address, &mut words)?;
+        Ok(words.into_iter().map_while(decode_hole).collect())
+    }
+
+    /// Checks the number of the page up to which a range is in use, as [`pages`](Self::pages) does. Pages in holes do
+    /// not count.
+    ///
+    /// # Errors
+    /// If the number is larger.
+    pub(crate) fn end_page(&self, said: u64, holes: &[Range<u32>]) -> Result<u32, HeapError> {
+        let in_holes: u64 = holes.iter().map(|hole| hole.len() as u64).sum();
+        self.pages(said.saturating_sub(in_holes))?;
+        u32::try_from(said).map_err(|_| self.impossible("a page number does not fit 32 bits"))
     }
 
     /// Returns the address of an entry of a table.

@@ -1,7 +1,7 @@
 //! Conformance of the malloc with C and C++: compiles and runs the programs in `malloc/preload/tests`.
 //!
 //! They check each function, forks, signals and threads, the start of the helper thread, statistics, the option
-//! `limit`, limited address space and memory, and filters of system calls.
+//! `limit`, limited address space and memory, mappings in the way of the malloc's ranges, and filters of system calls.
 
 use std::path::Path;
 use std::process::Command;
@@ -53,7 +53,13 @@ const fn limited_malloc(argument: &'static str, size: &'static str) -> Run {
     Run { argument, limit: Limit::Malloc(size) }
 }
 
-const PROGRAMS: [Program; 8] = [
+const PROGRAMS: [Program; 9] = [
+    Program {
+        source: "blocked.c",
+        compiler: "gcc",
+        has_plugin: false,
+        runs: &[unlimited("once"), unlimited("far"), unlimited("often")],
+    },
     Program { source: "conformance.c", compiler: "gcc", has_plugin: false, runs: &[unlimited("all")] },
     Program {
         source: "conformance.cc",

@@ -5,8 +5,11 @@
 //! the system; `supply` implements both. A heap takes memory from the kernel only, so that it can serve as the malloc
 //! of a program.
 
+mod ranges;
 mod returned;
 mod supply;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
 use core::ptr::{NonNull, null_mut};
@@ -31,8 +34,9 @@ use crate::os::cpus::{MAX_CPUS, cpu_count};
 use crate::os::mmap::{HugePages, Reservation};
 use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, lock_cpus};
 use crate::os::rseq::{Rseq, Unavailable};
+use ranges::{Metadata, Ranges};
 use returned::{HUGE, LEAST};
-use supply::{Metadata, Ranges, Supply};
+use supply::Supply;
 
 /// Frames of a section of the engine.
 const SECTION_PAGES: u32 = 1 << 15;
@@ -109,6 +113,13 @@ pub enum HeapError {
     Rseq(#[from] Unavailable),
 }
 
+impl HeapError {
+    /// Returns whether another mapping of the program is in the way.
+    fn is_blocked(&self) -> bool {
+        matches!(self, HeapError::Reserve { errno: Errno::EXIST, .. })
+    }
+}
+
 /// An allocator of objects by size, in one address range.
 ///
 /// All methods may be called from any thread. Objects that were not freed become invalid when the heap is dropped.
@@ -122,6 +133,8 @@ pub struct Heap<C, P: Platform + 'static = Process> {
     /// `returned` counts those of them that are returned to the system.
     online: AtomicUsize,
     returned: AtomicUsize,
+    /// Bytes of the range up to which memory has come online. Holes count as well.
+    end: AtomicUsize,
     /// The last field, because it must be dropped after all fields that refer to it.
     ranges: Ranges,
 }
@@ -174,9 +187,11 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         // SAFETY: the ranges were chosen for this configuration above and are split once. They are dropped with the
         // heap, which is the only owner of the parts. The heap's safe methods hand out nothing else that could outlive
         // the ranges than addresses of objects.
-        let Metadata { allocator: place, fixed, slab: slab_bytes, mut supply } =
+        let Metadata { allocator: place, fixed, slab: slab_bytes, supply } =
             unsafe { ranges.parts::<P, C>(&engine, config)? };
         let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
+        // SAFETY: the storage was just split off, and the heap owns both the supply and the metadata.
+        let mut supply = unsafe { Supply::new(supply, engine.end, config) };
         supply.take(allocator, &ranges)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
         let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages, caches: config.caches };
@@ -187,8 +202,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, secret, Storage::zeroed(slab_bytes)) }
             .expect("the storage has the requested size, and the memory is aligned");
         slab.fail_without_slab();
-        let heap =
-            Heap { slab, online: 0.into(), returned: 0.into(), taken: 0.into(), supply: Locked::new(supply), ranges };
+        let (online, returned, end, taken) = (0.into(), 0.into(), 0.into(), 0.into());
+        let heap = Heap { slab, online, returned, end, taken, supply: Locked::new(supply), ranges };
         heap.take_note(&heap.supply.lock());
         Ok(heap)
     }
@@ -292,9 +307,10 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         HeapUsage { online, returned, free: (free * u64::from(PAGE_SIZE)) as usize }
     }
 
-    /// Passes each cache with its usage to `visit`. Reads the state of each page that has come online.
+    /// Passes each cache with its usage to `visit`. Reads the state of each page that has come online, and of each page
+    /// in a hole.
     pub fn each_size(&self, visit: impl FnMut(&Cache, CacheUsage)) {
-        let pages = self.online.load(Relaxed) / PAGE_SIZE as usize;
+        let pages = self.end.load(Relaxed) / PAGE_SIZE as usize;
         self.slab.usage_before(Pfn::new(pages as u32), visit);
     }
 
@@ -306,15 +322,17 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         freehold::procfs::buddyinfo(self.pages(), &mut to)
     }
 
-    /// Returns the address of the number of bytes that have come online, a `usize`, for readers outside of the process.
-    pub fn online_address(&self) -> u64 {
-        core::ptr::from_ref(&self.online).addr() as u64
+    /// Returns two addresses for readers outside of the process: that of the number of bytes up to which memory has come
+    /// online, a `usize`, and that of the holes before that ([`decode_hole`](crate::os::holes::decode_hole)).
+    pub fn online_addresses(&self) -> [u64; 2] {
+        [core::ptr::from_ref(&self.end).addr() as u64, self.ranges.memory.holes().address()]
     }
 
     fn take_note(&self, supply: &Supply) {
         let (online, returned) = supply.bytes();
         self.online.store(online, Relaxed);
         self.returned.store(returned, Relaxed);
+        self.end.store(supply.end_bytes(), Relaxed);
     }
 
     fn pages(&self) -> &PageAllocator<'static, P> {

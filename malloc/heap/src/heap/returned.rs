@@ -61,6 +61,8 @@ pub(super) struct ReturnedBlocks {
     /// The first `count` entries are in use. There is one for each smallest block of the heap.
     entries: &'static mut [Entry],
     count: usize,
+    /// Entries at the bottom that are set aside.
+    aside: usize,
     bytes: usize,
 }
 
@@ -71,7 +73,13 @@ impl ReturnedBlocks {
     }
 
     pub(super) fn new(entries: &'static mut [Entry]) -> ReturnedBlocks {
-        ReturnedBlocks { entries, count: 0, bytes: 0 }
+        ReturnedBlocks { entries, count: 0, aside: 0, bytes: 0 }
+    }
+
+    /// Moves the stack to other entries, which are at least as many.
+    pub(super) fn move_to(&mut self, entries: &'static mut [Entry]) {
+        entries[..self.count].copy_from_slice(&self.entries[..self.count]);
+        self.entries = entries;
     }
 
     /// Returns the bytes of all blocks.
@@ -85,8 +93,17 @@ impl ReturnedBlocks {
         self.bytes += block.bytes();
     }
 
-    /// Passes each whole block that is mapped to `unmap`, which returns whether it unmapped the block.
+    /// Puts a block below all others, where it is not taken. [`unmap_whole`](Self::unmap_whole) ends this.
+    pub(super) fn set_aside(&mut self, block: PageBlock) {
+        self.push(block);
+        self.entries.swap(self.aside, self.count - 1);
+        self.aside += 1;
+    }
+
+    /// Passes each whole block that is mapped to `unmap`, which returns whether it unmapped the block. Blocks that were
+    /// set aside can be taken again.
     pub(super) fn unmap_whole(&mut self, mut unmap: impl FnMut(PageBlock) -> bool) {
+        self.aside = 0;
         for entry in &mut self.entries[..self.count] {
             let block = entry.block();
             if block.order == HUGE && block.is_mapped && unmap(block) {
@@ -95,9 +112,9 @@ impl ReturnedBlocks {
         }
     }
 
-    /// Takes the block that was pushed last, or returns `None` if there is none.
+    /// Takes the block that was pushed last, or returns `None` if there is none, except for those set aside.
     pub(super) fn pop(&mut self) -> Option<PageBlock> {
-        self.count = self.count.checked_sub(1)?;
+        self.count = self.count.checked_sub(1).filter(|&count| count >= self.aside)?;
         let block = self.entries[self.count].block();
         self.bytes -= block.bytes();
         Some(block)
@@ -119,8 +136,12 @@ mod tests {
         blocks.into_iter().for_each(|block| returned.push(block));
         assert_eq!(returned.bytes(), (2 << 20) + (32 << 10) + (1 << 20));
         returned.unmap_whole(|block| block.first == Pfn::new(512));
+        returned.move_to(std::vec![Entry(0); 4].leak());
         let unmapped = PageBlock { is_mapped: false, ..blocks[0] };
-        assert_eq!(core::array::from_fn(|_| returned.pop()), [Some(blocks[2]), Some(blocks[1]), Some(unmapped), None]);
+        returned.set_aside(blocks[0]);
+        assert_eq!(core::array::from_fn(|_| returned.pop()), [Some(unmapped), Some(blocks[2]), Some(blocks[1]), None]);
+        returned.unmap_whole(|_| false);
+        assert_eq!(core::array::from_fn(|_| returned.pop()), [Some(blocks[0]), None]);
         assert_eq!(returned.bytes(), 0);
     }
 }

@@ -17,25 +17,28 @@
 //!
 //! All memory except that which is returned is charged to a [budget](crate::os::budget). If a budget is nearly used up,
 //! the engine gets a part of a block, in pieces of 32 KiB, and the rest of the block counts as returned.
+//!
+//! If a mapping of the program is where memory or its tables should come next, the supply skips frames: memory comes
+//! online behind that mapping, and the frames between stay absent in the engine, without memory and without metadata.
+//! If the mapping blocks other metadata, that metadata continues behind it, or moves. A returned block whose addresses
+//! were unmapped, and are in use by a mapping of the program now, is set aside.
 
-use core::alloc::Layout;
 use core::mem::MaybeUninit;
-use core::ptr::NonNull;
 
 use freehold::PageAllocator;
 use freehold::base::lock::{Rank, Ranked};
 use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
-use freehold::page::{Config, MinFree, Mobility, Range};
+use freehold::page::{MinFree, Mobility, Range};
 use freehold::platform::Platform;
-use freehold::slab::slab::Slab;
-use freehold::slab::{CpuLocal, SlabAllocator, TablePlaces};
+use freehold::slab::TablePlaces;
 use rustix::io::Errno;
 
+use super::ranges::{Ranges, SupplyStorage, choose_stack, entries_of, grow, slab_place};
 use super::returned::{Entry, HUGE, LEAST, PageBlock, ReturnedBlocks};
-use super::{HeapConfig, HeapError, LARGEST_BLOCK, PAGE_SIZE, SECTION_PAGES};
+use super::{HeapConfig, HeapError, PAGE_SIZE, SECTION_PAGES};
 use crate::os::budget::MemoryBudget;
-use crate::os::cpus::cpu_count;
-use crate::os::mmap::{HugePages, Region, Reservation, page_size};
+use crate::os::holes::find_behind;
+use crate::os::mmap::{HugePages, Reservation, page_size};
 
 /// Pages that come online first. Later steps are multiples of this number.
 const STEP_PAGES: u32 = HUGE.pages();
@@ -46,144 +49,6 @@ const STEP_SHARE: u32 = 16;
 
 /// Bytes of the smallest block that is returned.
 const LEAST_BYTES: usize = LEAST.pages() as usize * PAGE_SIZE as usize;
-
-/// Address ranges of a heap, each mapped up to where it is used. They are unmapped when the heap is dropped.
-#[derive(Debug)]
-pub(super) struct Ranges {
-    /// Memory for objects and blocks of pages.
-    pub memory: Reservation,
-    /// Metadata of the page allocator: the allocator itself, its fixed part, and a part for each section in use.
-    pages: Reservation,
-    /// Metadata of the slab allocator. Its last table grows with the memory. The table before it can be read from the
-    /// beginning, and becomes writable with the memory.
-    slab: Reservation,
-    /// List of returned blocks.
-    returned: Reservation,
-}
-
-/// Layout of the metadata.
-#[derive(Clone, Copy, Debug)]
-struct Parts {
-    /// The page allocator, its fixed part and its sections, with the offsets of the latter two.
-    pages: Layout,
-    fixed: usize,
-    sections: usize,
-    slab: Layout,
-    tables: TablePlaces,
-    returned: Layout,
-}
-
-impl Parts {
-    fn plan<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>, caches: u16) -> Parts {
-        let end = engine.end.raw();
-        let (pages, fixed) = append(Layout::new::<PageAllocator<'static, P>>(), engine.metadata_layout::<P>());
-        let (pages, sections) = append(pages, engine.online_layout(&(engine.first..engine.end)));
-        let (cpus, nodes) = (cpu_count(), engine.nodes);
-        let returned = Layout::array::<Entry>(ReturnedBlocks::entries(end));
-        Parts {
-            pages,
-            fixed,
-            sections,
-            slab: SlabAllocator::<P, C>::layout(end, PAGE_SIZE, cpus, nodes, caches),
-            tables: SlabAllocator::<P, C>::table_places(end, PAGE_SIZE, cpus, nodes, caches),
-            returned: returned.expect("an entry per block fits the address space"),
-        }
-    }
-}
-
-/// Appends a part to a layout, and returns the whole with the offset of the part's start.
-fn append(before: Layout, part: Layout) -> (Layout, usize) {
-    before.extend(part).expect("metadata of 16 TiB fits the address space")
-}
-
-/// Parts of a heap's metadata, each of which is used once.
-pub(super) struct Metadata<P: Platform + 'static> {
-    pub allocator: &'static mut MaybeUninit<PageAllocator<'static, P>>,
-    pub fixed: &'static mut [MaybeUninit<u8>],
-    pub slab: &'static mut [MaybeUninit<u8>],
-    pub supply: Supply,
-}
-
-impl Ranges {
-    pub(super) fn choose<P: Platform + 'static, C: CpuLocal>(
-        engine: &Config<'_>,
-        caches: u16,
-    ) -> Result<Ranges, HeapError> {
-        let Parts { pages, slab, returned, .. } = Parts::plan::<P, C>(engine, caches);
-        let memory = Layout::from_size_align(engine.end.raw() as usize * PAGE_SIZE as usize, LARGEST_BLOCK);
-        Ok(Ranges {
-            memory: choose_range(memory.expect("16 TiB fit the address space"), Region::Lower)?,
-            pages: choose_range(pages, Region::Middle)?,
-            slab: choose_range(slab, Region::Middle)?,
-            returned: choose_range(returned, Region::Middle)?,
-        })
-    }
-
-    /// Maps the metadata that every heap uses, and splits the metadata into its parts. The parts extend beyond what is
-    /// mapped. Neither the engine nor the supply accesses metadata of memory that has not come online, except for the
-    /// kinds of pages, which can be read.
-    ///
-    /// # Errors
-    /// If the system or a limit of the process does not allow the memory.
-    ///
-    /// # Safety
-    /// The ranges were chosen for this configuration, they outlive all use of the parts, and the function is called
-    /// once.
-    pub(super) unsafe fn parts<P: Platform + 'static, C: CpuLocal>(
-        &self,
-        engine: &Config<'_>,
-        config: &HeapConfig,
-    ) -> Result<Metadata<P>, HeapError> {
-        let Parts { pages, fixed, sections, slab, tables, returned } = Parts::plan::<P, C>(engine, config.caches);
-        grow(&self.pages, sections)?;
-        grow(&self.slab, tables.kinds)?;
-        let kinds = (tables.slabs / page_size()) * page_size();
-        self.slab.grow_read_only(kinds).map_err(|errno| HeapError::Reserve { bytes: kinds, errno })?;
-        // SAFETY: the ranges have the layouts of `parts`, and the caller promises that they outlive the use of the
-        // parts, and that these are split off once. They do not overlap. The page allocator is at the start of its
-        // range, with the alignment of the whole, and zeroed bytes are valid entries.
-        unsafe {
-            let entries = self.returned.start().cast::<Entry>();
-            let count = returned.size() / size_of::<Entry>();
-            let supply = Supply {
-                next: Pfn::new(0),
-                end: engine.end,
-                sections: bytes_of(self.pages.start(), (sections, pages.size())),
-                sections_end: sections,
-                tables,
-                returned: ReturnedBlocks::new(NonNull::slice_from_raw_parts(entries, count).as_mut()),
-                huge_pages: config.huge_pages,
-                budget: config.budget,
-            };
-            Ok(Metadata {
-                allocator: self.pages.start().cast().as_mut(),
-                fixed: bytes_of(self.pages.start(), (fixed, sections)),
-                slab: bytes_of(self.slab.start(), (0, slab.size())),
-                supply,
-            })
-        }
-    }
-}
-
-/// Chooses addresses for a range of this size and alignment.
-fn choose_range(layout: Layout, region: Region) -> Result<Reservation, HeapError> {
-    let bytes = layout.size();
-    Reservation::growing(bytes, layout.align(), region).map_err(|errno| HeapError::Reserve { bytes, errno })
-}
-
-/// Maps a range up to an offset.
-fn grow(range: &Reservation, end: usize) -> Result<(), HeapError> {
-    range.grow(end).map_err(|errno| HeapError::Reserve { bytes: end, errno })
-}
-
-/// Returns the bytes of a part of the range that begins at `start`.
-///
-/// # Safety
-/// The part is inside the range, and the caller has exclusive access to it for `'m`.
-unsafe fn bytes_of<'m>(start: NonNull<u8>, (from, to): (usize, usize)) -> &'m mut [MaybeUninit<u8>] {
-    // SAFETY: the caller promises that the part is inside the range and that it has exclusive access to it.
-    unsafe { core::slice::from_raw_parts_mut(start.add(from).cast::<MaybeUninit<u8>>().as_ptr(), to - from) }
-}
 
 /// Place of memory that has just come online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,6 +71,10 @@ pub(super) struct Supply {
     sections_end: usize,
     tables: TablePlaces,
     returned: ReturnedBlocks,
+    /// Range of the entries of `returned`.
+    stack: Reservation,
+    /// Frames before `next` that were skipped.
+    skipped: u32,
     huge_pages: HugePages,
     /// Budget of the memory that is online and not returned, and of its metadata.
     budget: &'static MemoryBudget,
@@ -217,9 +86,47 @@ impl Ranked for Supply {
 }
 
 impl Supply {
+    /// Creates a supply of frames before `end`, none of which is online.
+    ///
+    /// # Safety
+    /// The storage is split off from the metadata of this heap, which the supply does not outlive.
+    pub(super) unsafe fn new(storage: SupplyStorage, end: Pfn, config: &HeapConfig) -> Supply {
+        let SupplyStorage { sections, sections_start, tables, stack } = storage;
+        // SAFETY: the range is new and belongs to the supply, which accesses its entries as long as it exists.
+        let returned = ReturnedBlocks::new(unsafe { entries_of(&stack) });
+        Supply {
+            next: Pfn::new(0),
+            end,
+            sections,
+            sections_end: sections_start,
+            tables,
+            returned,
+            stack,
+            skipped: 0,
+            huge_pages: config.huge_pages,
+            budget: config.budget,
+        }
+    }
+
     /// Returns the bytes that have come online, and those of them that are returned.
     pub(super) fn bytes(&self) -> (usize, usize) {
-        (self.next.raw() as usize * PAGE_SIZE as usize, self.returned.bytes())
+        (self.pages_online(self.next) as usize * PAGE_SIZE as usize, self.returned.bytes())
+    }
+
+    /// Returns the bytes of the range before the first frame that has never been online, with those of skipped frames.
+    pub(super) fn end_bytes(&self) -> usize {
+        self.next.raw() as usize * PAGE_SIZE as usize
+    }
+
+    /// Returns the range of the stack of returned blocks.
+    #[cfg(test)]
+    pub(super) fn stack(&self) -> &Reservation {
+        &self.stack
+    }
+
+    /// Returns the number of frames online when all frames before `end` are, except for those that were skipped.
+    fn pages_online(&self, end: Pfn) -> u32 {
+        end.raw() - self.skipped
     }
 
     /// Gives the engine more memory: returned blocks of 2 MiB together if there are any, or else memory that was never
@@ -232,39 +139,43 @@ impl Supply {
         pages: &PageAllocator<'static, P>,
         ranges: &Ranges,
     ) -> Result<(), HeapError> {
-        if self.returned.bytes() > 0 || self.bring_online(pages, ranges)? == Onlined::Returned {
-            return self.take_returned(pages, ranges);
+        if self.take_returned(pages, ranges)? == 0 && self.bring_online(pages, ranges)? == Onlined::Returned {
+            self.take_returned(pages, ranges)?;
         }
         Ok(())
     }
 
-    /// Gives the engine the most recently returned blocks, until it has 2 MiB or no such block is left.
+    /// Gives the engine the most recently returned blocks, until it has 2 MiB or no such block is left. Blocks whose
+    /// addresses are in use are set aside. Returns the number of pages.
     ///
     /// # Errors
-    /// If the system or the budget refuses the first of them.
+    /// If the system or the budget refuses the first of the other blocks.
     fn take_returned<P: Platform>(
         &mut self,
         pages: &PageAllocator<'static, P>,
         ranges: &Ranges,
-    ) -> Result<(), HeapError> {
+    ) -> Result<u32, HeapError> {
         let mut taken = 0;
         while taken < HUGE.pages()
             && let Some(block) = self.returned.pop()
         {
             match self.take_block_back(pages, ranges, block) {
                 Ok(count) => taken += count,
-                Err(_) if taken > 0 => return Ok(()),
-                Err(error) => return Err(error),
+                Err(error) if error.is_blocked() => self.returned.set_aside(block),
+                Err(error) => {
+                    self.returned.push(block);
+                    return if taken > 0 { Ok(taken) } else { Err(error) };
+                }
             }
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// Gives the engine a returned block, or as much of it as the budget allows; the rest stays returned. Returns the
     /// number of pages.
     ///
     /// # Errors
-    /// If the system or the budget refuses the block, which then stays returned.
+    /// If the system or the budget refuses the block, or its addresses are in use.
     fn take_block_back<P: Platform>(
         &mut self,
         pages: &PageAllocator<'static, P>,
@@ -275,7 +186,6 @@ impl Supply {
         let mapped = if bytes > 0 { self.map_again(ranges, block) } else { Err(over_budget(block.bytes())) };
         if let Err(error) = mapped {
             self.budget.release(bytes);
-            self.returned.push(block);
             return Err(error);
         }
         if bytes == block.bytes() {
@@ -311,7 +221,7 @@ impl Supply {
     pub(super) fn unmap_returned(&mut self, ranges: &Ranges) {
         self.returned.unmap_whole(|block| {
             // SAFETY: the block has no contents, and no other code has its address until it is mapped again.
-            unsafe { ranges.memory.unmap_hole(offset_of(block), block.bytes()) }.is_ok()
+            unsafe { ranges.memory.unmap_part(offset_of(block), block.bytes()) }.is_ok()
         });
     }
 
@@ -321,7 +231,7 @@ impl Supply {
             return Ok(());
         }
         let bytes = block.bytes();
-        ranges.memory.map_hole(offset_of(block), bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
+        ranges.memory.map_part(offset_of(block), bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
         let _advised = ranges.memory.advise(self.huge_pages);
         Ok(())
     }
@@ -333,13 +243,13 @@ impl Supply {
         pages: &PageAllocator<'static, P>,
         ranges: &Ranges,
     ) -> Result<Onlined, HeapError> {
-        let start = self.next.raw();
-        let step = (start / STEP_SHARE).next_multiple_of(STEP_PAGES).clamp(STEP_PAGES, STEP_MAX);
+        let step = (self.pages_online(self.next) / STEP_SHARE).next_multiple_of(STEP_PAGES).clamp(STEP_PAGES, STEP_MAX);
         // With little memory left, a smaller step may succeed.
         let range = self.map(pages, ranges, step).or_else(|error| match step {
             STEP_PAGES => Err(error),
             _ => self.map(pages, ranges, STEP_PAGES),
-        })?;
+        });
+        let range = range.or_else(|error| self.map_behind(pages, ranges, error))?;
         let layout = pages.online_layout(&range);
         let sections = core::mem::take(&mut self.sections);
         let (mine, rest) = sections.split_at_mut(layout.size().min(sections.len()));
@@ -387,14 +297,87 @@ impl Supply {
         // A step ends at the end of a section, because a section's metadata is set up with the first of its frames.
         let end = Pfn::new((start + step).min((start + 1).next_multiple_of(SECTION_PAGES)).min(self.end.raw()));
         let range = Range { start: self.next, end, node: NodeId(0), kind: ZoneKind::Normal };
-        self.grow_charged(&ranges.pages, self.sections_end + pages.online_layout(&range).size())?;
-        self.grow_charged(&ranges.slab, self.tables.slabs + (1 + end.raw() as usize) * Slab::SIZE)?;
-        self.grow_charged(&ranges.returned, ReturnedBlocks::entries(end.raw()) * size_of::<Entry>())?;
+        self.grow_sections(ranges, pages.online_layout(&range).size())?;
+        self.grow_charged(&ranges.slab, slab_place(&self.tables, end.raw()))?;
+        self.grow_stack(ReturnedBlocks::entries(self.pages_online(end)) * size_of::<Entry>())?;
         self.make_kinds_writable(ranges, end)?;
         grow(&ranges.memory, end.raw() as usize * PAGE_SIZE as usize)?;
         // A kernel without huge pages was reported when the heap was created.
         let _advised = ranges.memory.advise(self.huge_pages);
         Ok(range)
+    }
+
+    /// Maps one step as [`map`](Self::map) does, behind the mappings that block the way. Costs about four system calls
+    /// for each place that is tried ([`find_behind`]).
+    ///
+    /// # Errors
+    /// `error`, if it has another reason than a blocked way. Another error if there is no such place.
+    #[cold]
+    fn map_behind<P: Platform>(
+        &mut self,
+        pages: &PageAllocator<'static, P>,
+        ranges: &Ranges,
+        error: HeapError,
+    ) -> Result<Range, HeapError> {
+        if !error.is_blocked() {
+            return Err(error);
+        }
+        let bytes = STEP_PAGES as usize * PAGE_SIZE as usize;
+        let from = self.next.raw();
+        let place = find_behind(from, self.end.raw(), |first| ranges.probe(&self.tables, first..first + STEP_PAGES));
+        place
+            .and_then(|frame| {
+                ranges.skip_to(&self.tables, frame)?;
+                self.skipped += frame - from;
+                self.next = Pfn::new(frame);
+                Ok(())
+            })
+            .map_err(|errno| HeapError::Reserve { bytes, errno })?;
+        self.map(pages, ranges, STEP_PAGES)
+    }
+
+    /// Maps metadata of sections. If another mapping is in the way, the metadata of this and all later sections is
+    /// behind that mapping.
+    fn grow_sections(&mut self, ranges: &Ranges, bytes: usize) -> Result<(), HeapError> {
+        match self.grow_charged(&ranges.pages, self.sections_end + bytes) {
+            Err(error) if error.is_blocked() => {
+                self.skip_sections(ranges, bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
+                self.grow_charged(&ranges.pages, self.sections_end + bytes)
+            }
+            result => result,
+        }
+    }
+
+    /// Continues the metadata of sections behind the mappings that block its way, where `bytes` bytes can be mapped.
+    #[cold]
+    fn skip_sections(&mut self, ranges: &Ranges, bytes: usize) -> Result<(), Errno> {
+        const PAGE: usize = PAGE_SIZE as usize;
+        let [from, end] = [ranges.pages.mapped(), ranges.pages.bytes() - bytes].map(|offset| (offset / PAGE) as u32);
+        let page =
+            find_behind(from, end, |page| ranges.pages.probe(page as usize * PAGE, page as usize * PAGE + bytes))?;
+        let offset = page as usize * PAGE;
+        ranges.pages.skip_to(offset)?;
+        let sections = core::mem::take(&mut self.sections);
+        self.sections = sections.split_at_mut(offset - self.sections_end).1;
+        self.sections_end = offset;
+        Ok(())
+    }
+
+    /// Maps entries of the stack of returned blocks. If another mapping is in the way, the stack moves to other
+    /// addresses; only the holder of the supply's lock has its address.
+    fn grow_stack(&mut self, end: usize) -> Result<(), HeapError> {
+        match self.grow_charged(&self.stack, end) {
+            Err(error) if error.is_blocked() => {
+                let stack = choose_stack(self.stack.bytes())?;
+                self.grow_charged(&stack, end)?;
+                // SAFETY: the range is new, has no other user, and is kept as long as its entries are in use.
+                self.returned.move_to(unsafe { entries_of(&stack) });
+                self.budget.release(self.stack.mapped());
+                self.stack = stack;
+                Ok(())
+            }
+            result => result,
+        }
     }
 
     /// Maps a range of metadata up to an offset, and charges what is mapped.

@@ -1,14 +1,15 @@
-//! Address ranges of the process: reserved in one piece or mapped as they grow, and backed with memory when they are
-//! first touched.
+//! Address ranges of the process: reserved in one piece or mapped as they [grow](super::growth), and backed with memory
+//! when they are first touched.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::Acquire;
 
 use super::gap;
 pub use super::gap::Region;
+use super::holes::{Holes, page_of};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
 use rustix::mm::{
@@ -19,10 +20,11 @@ use rustix::mm::{
 /// written.
 #[derive(Debug)]
 pub struct Reservation {
-    start: NonNull<u8>,
-    bytes: usize,
-    /// Bytes from the start that are mapped: all of them, unless the range [grows](Self::growing).
-    mapped: AtomicUsize,
+    pub(super) start: NonNull<u8>,
+    pub(super) bytes: usize,
+    /// Offset up to which the range is mapped, except for holes: its length, unless the range [grows](Self::growing).
+    pub(super) mapped: AtomicUsize,
+    pub(super) holes: Holes,
 }
 
 // SAFETY: a mapping is bound to no thread; access to its bytes is the responsibility of its users.
@@ -66,60 +68,12 @@ impl Reservation {
             unmap(start.add(size), page_align - before)?;
             start
         };
-        Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes: size, mapped: size.into() })
-    }
-
-    /// Chooses addresses for `bytes` bytes without mapping them. The range can be used as far as it [grew](Self::grow).
-    /// The addresses are random, and far from those that the kernel chooses for other mappings, which therefore do not
-    /// stop the growth. Ranges in different regions do not overlap.
-    ///
-    /// # Errors
-    /// If the region has no room for such a range.
-    ///
-    /// # Panics
-    /// If `align` is not a power of two.
-    pub fn growing(bytes: usize, align: usize, region: Region) -> Result<Reservation, Errno> {
-        let align = align.max(page_size());
-        let size = bytes.max(1).checked_next_multiple_of(align).ok_or(Errno::NOMEM)?;
-        let start = gap::find(size, align, region)?;
-        Ok(Reservation { start, bytes: size, mapped: AtomicUsize::new(0) })
-    }
-
-    /// Maps the range up to `end`, as far as it is not mapped yet; the new part can be read and written. One caller at
-    /// a time may call this.
-    ///
-    /// # Errors
-    /// If `end` is beyond the range, a limit of the process or the system does not allow it, or another mapping is in
-    /// the way. Nothing is changed then.
-    pub fn grow(&self, end: usize) -> Result<(), Errno> {
-        self.extend(end, ProtFlags::READ | ProtFlags::WRITE)
-    }
-
-    /// Maps the range up to `end` as [`grow`](Self::grow) does. The new part can be read, as zeros, and written after
-    /// it is [committed](Self::commit); until then no system counts it as memory.
-    ///
-    /// # Errors
-    /// As for [`grow`](Self::grow).
-    pub fn grow_read_only(&self, end: usize) -> Result<(), Errno> {
-        self.extend(end, ProtFlags::READ)
-    }
-
-    /// Unmaps the range from `end` on, rounded up to a whole page. It can grow again. One caller at a time may call
-    /// this.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    ///
-    /// # Safety
-    /// The contents of the unmapped pages are not needed any more, and an access to them does not happen.
-    pub unsafe fn shrink(&self, end: usize) -> Result<(), Errno> {
-        let (end, mapped) = (end.next_multiple_of(page_size()), self.mapped.load(Relaxed));
-        if end < mapped {
-            // SAFETY: the pages are the end of this mapping, and the caller promises that they are not used any more.
-            unsafe { unmap(self.place(end).cast(), mapped - end)? };
-            self.mapped.store(end, Release);
-        }
-        Ok(())
+        Ok(Reservation {
+            start: NonNull::new(start).ok_or(Errno::NOMEM)?,
+            bytes: size,
+            mapped: size.into(),
+            holes: Holes::new(),
+        })
     }
 
     /// Unmaps whole pages inside the range, so that they do not count against the limit of the address space.
@@ -129,30 +83,20 @@ impl Reservation {
     ///
     /// # Safety
     /// The contents of the pages are not needed any more, and an access to them does not happen before they are [mapped
-    /// again](Self::map_hole).
-    pub unsafe fn unmap_hole(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+    /// again](Self::map_part).
+    pub unsafe fn unmap_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(offset, bytes)?;
         // SAFETY: the part is inside this mapping, and the caller promises that it is not used any more.
         unsafe { unmap(self.place(offset).cast(), bytes) }
     }
 
-    /// Maps pages that were [unmapped](Self::unmap_hole). They read as zeros.
+    /// Maps pages that were [unmapped](Self::unmap_part). They read as zeros.
     ///
     /// # Errors
     /// As for [`grow`](Self::grow).
-    pub fn map_hole(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+    pub fn map_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(offset, bytes)?;
         gap::map(self.place(offset), bytes, ProtFlags::READ | ProtFlags::WRITE)
-    }
-
-    fn extend(&self, end: usize, protection: ProtFlags) -> Result<(), Errno> {
-        let from = self.mapped.load(Relaxed);
-        let to = end.checked_next_multiple_of(page_size()).filter(|&to| to <= self.bytes).ok_or(Errno::NOMEM)?;
-        if to > from {
-            gap::map(self.place(from), to - from, protection)?;
-            self.mapped.store(to, Release);
-        }
-        Ok(())
     }
 
     /// Returns the address of the range's first byte.
@@ -160,12 +104,7 @@ impl Reservation {
         self.start
     }
 
-    /// Returns the number of bytes that are mapped when the range grows up to `end`.
-    pub fn growth(&self, end: usize) -> usize {
-        end.next_multiple_of(page_size()).saturating_sub(self.mapped())
-    }
-
-    /// Returns the number of bytes from the start that are mapped.
+    /// Returns the offset up to which the range is mapped, except for holes.
     pub fn mapped(&self) -> usize {
         self.mapped.load(Acquire)
     }
@@ -182,8 +121,10 @@ impl Reservation {
     pub fn advise(&self, pages: HugePages) -> Result<(), Errno> {
         match pages {
             HugePages::BySystem => Ok(()),
-            // SAFETY: the range is this mapping, and the advice does not change the contents of its pages.
-            HugePages::Wanted => unsafe { madvise(self.place(0), self.mapped(), Advice::LinuxHugepage) },
+            HugePages::Wanted => self.parts().try_for_each(|(offset, bytes)| {
+                // SAFETY: the part is mapped, and the advice does not change the contents of its pages.
+                unsafe { madvise(self.place(offset), bytes, Advice::LinuxHugepage) }
+            }),
         }
     }
 
@@ -230,8 +171,9 @@ impl Reservation {
     }
 
     fn expect_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
-        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.mapped());
-        if inside && bytes.is_multiple_of(page_size()) { Ok(()) } else { Err(Errno::INVAL) }
+        let end = offset.checked_add(bytes).filter(|&end| end <= self.mapped() && bytes.is_multiple_of(page_size()));
+        let is_part = end.is_some_and(|end| !self.holes.overlap(page_of(offset)..page_of(end)));
+        if is_part { Ok(()) } else { Err(Errno::INVAL) }
     }
 
     /// Returns the memory that backs whole pages to the system. The pages read as zeros afterwards.
@@ -263,15 +205,22 @@ impl Reservation {
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes) }
     }
 
-    fn place(&self, offset: usize) -> *mut c_void {
+    /// Returns the offset and the length of each mapped part.
+    fn parts(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.holes.parts(page_of(self.mapped())).filter(|&(_, bytes)| bytes > 0)
+    }
+
+    pub(super) fn place(&self, offset: usize) -> *mut c_void {
         self.start.as_ptr().wrapping_add(offset).cast()
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: the mapping belongs to this value, and callers of `as_bytes` promised that their borrows have ended.
-        let _unmapped = unsafe { unmap(self.start.as_ptr(), self.mapped()) };
+        for (offset, bytes) in self.parts() {
+            // SAFETY: the part belongs to this value, and callers of `as_bytes` promised that their borrows have ended.
+            let _unmapped = unsafe { unmap(self.place(offset).cast(), bytes) };
+        }
     }
 }
 
@@ -342,7 +291,7 @@ unsafe fn dont_need_locked(start: *mut c_void, bytes: usize) -> Result<(), Errno
 ///
 /// # Safety
 /// The range is mapped, and it is not used any more.
-unsafe fn unmap(start: *mut u8, bytes: usize) -> Result<(), Errno> {
+pub(super) unsafe fn unmap(start: *mut u8, bytes: usize) -> Result<(), Errno> {
     if bytes == 0 {
         return Ok(());
     }
@@ -379,38 +328,6 @@ mod tests {
             assert_eq!((first.read(), second.read()), (1, 0));
             assert_eq!(range.give_back(4096, 8192), Err(Errno::INVAL));
             assert_eq!(range.give_back(0, 100), Err(Errno::INVAL));
-        }
-    }
-
-    #[test]
-    fn growing_range_is_mapped_as_far_as_it_grew() {
-        for region in [Region::Lower, Region::Middle, Region::Upper] {
-            let range = Reservation::growing(64 << 20, ALIGN, region).unwrap();
-            assert_eq!(range.start().as_ptr().addr() % ALIGN, 0);
-            assert_eq!(range.commit(0, 4096), Err(Errno::INVAL), "nothing is mapped yet");
-            range.grow(8192).unwrap();
-            range.grow(20_000).unwrap();
-            // SAFETY: the range grew to 20,480 bytes, and only this test uses it.
-            unsafe { range.start().add(20_479).write(1) };
-            assert_eq!(range.grow((64 << 20) + 1), Err(Errno::NOMEM));
-            let in_the_way = range.place(1 << 20);
-            gap::map(in_the_way, 4096, ProtFlags::READ).unwrap();
-            assert_eq!(range.grow(2 << 20), Err(Errno::EXIST), "another mapping is never replaced");
-            range.grow(1 << 20).unwrap();
-            // SAFETY: the page was just mapped and is not used.
-            unsafe { unmap(in_the_way.cast(), 4096) }.unwrap();
-        }
-    }
-
-    #[test]
-    fn read_only_part_is_writable_where_it_is_committed() {
-        let range = Reservation::growing(1 << 20, 1, Region::Lower).unwrap();
-        range.grow_read_only(16_384).unwrap();
-        range.commit(8192, 4096).unwrap();
-        // SAFETY: four pages are readable, the third is writable, and only this test uses them.
-        unsafe {
-            range.start().add(8192).write(7);
-            assert_eq!([0, 8192, 12_288].map(|at| range.start().add(at).read()), [0, 7, 0]);
         }
     }
 

@@ -4,6 +4,8 @@
 //! budget         limit of the memory that is taken from the system
 //! cpus           upper bound of CPU numbers
 //! mmap           address ranges
+//! growth         ranges that are mapped as they grow
+//! holes          parts of a range that are left to other mappings
 //! gap            addresses for ranges that are mapped as they grow
 //! lock           a spin lock that yields, and a mutex
 //! thread         a few words of thread-local state
@@ -15,6 +17,8 @@
 pub mod budget;
 pub mod cpus;
 mod gap;
+mod growth;
+pub mod holes;
 pub mod lock;
 pub mod mmap;
 pub mod platform;

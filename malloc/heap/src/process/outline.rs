@@ -23,7 +23,7 @@ use super::parts::Malloc;
 use super::{AnyHeap, with_heap};
 
 /// Words of an outline.
-pub const WORDS: usize = 15;
+pub const WORDS: usize = 17;
 /// First three words of an outline.
 pub const MARK: [u64; 3] = [u64::from_le_bytes(*b"freehold"), 0x9c41_7e0d_52f3_b86a, 0x1bd7_62a9_e40c_f835];
 /// Index of the outline's own address, which is the word that is written last.
@@ -50,28 +50,34 @@ pub struct Outline {
     pub slab: Tables,
     /// Number of CPUs that have slots.
     pub cpus: u64,
-    /// Address of the number of bytes that have come online, a `usize`.
+    /// Address of the number of bytes up to which memory has come online, except for holes, a `usize`.
     pub online: u64,
+    /// Address of the holes before that, as words for [`decode_hole`](crate::os::holes::decode_hole), up to a zero.
+    pub online_holes: u64,
     /// Address of the first byte of the range of runs.
     pub runs: u64,
     /// Address of the table with an entry for each page of that range.
     pub run_table: u64,
-    /// Address of the number of pages that have an entry, 32 bits.
+    /// Address of the number of the page up to which pages have an entry, except for holes, 32 bits.
     pub run_pages: u64,
+    /// Address of the holes before that page, as for `online_holes`.
+    pub run_holes: u64,
 }
 
 impl Outline {
     fn new(malloc: &Malloc) -> Outline {
-        let [run_table, run_pages] = malloc.runs.table();
+        let [run_table, run_pages, run_holes] = malloc.runs.table();
         Outline {
             fingerprint: with_heap!(&malloc.heap, heap => heap.slab().fingerprint()),
             is_hardened: malloc.options.hardened == Hardened::On,
             slab: with_heap!(&malloc.heap, heap => heap.slab().tables()),
             cpus: crate::os::cpus::cpu_count().into(),
-            online: with_heap!(&malloc.heap, heap => heap.online_address()),
+            online: with_heap!(&malloc.heap, heap => heap.online_addresses()[0]),
+            online_holes: with_heap!(&malloc.heap, heap => heap.online_addresses()[1]),
             runs: malloc.runs.range().start().as_ptr().addr() as u64,
             run_table,
             run_pages,
+            run_holes,
         }
     }
 
@@ -91,9 +97,11 @@ impl Outline {
             slots,
             cpus,
             online,
+            online_holes,
             runs,
             run_table,
             run_pages,
+            run_holes,
         ] = words;
         ([a, b, c] == MARK && own == address).then_some(Outline {
             fingerprint,
@@ -101,14 +109,17 @@ impl Outline {
             slab: Tables { memory, kinds, slabs, slots },
             cpus,
             online,
+            online_holes,
             runs,
             run_table,
             run_pages,
+            run_holes,
         })
     }
 
     fn words(self, address: u64) -> [u64; WORDS] {
-        let Outline { fingerprint, is_hardened, slab, cpus, online, runs, run_table, run_pages } = self;
+        let Outline { fingerprint, is_hardened, slab, cpus, .. } = self;
+        let Outline { online, online_holes, runs, run_table, run_pages, run_holes, .. } = self;
         let Tables { memory, kinds, slabs, slots } = slab;
         let ([a, b, c], is_hardened) = (MARK, is_hardened.into());
         [
@@ -124,9 +135,11 @@ impl Outline {
             slots,
             cpus,
             online,
+            online_holes,
             runs,
             run_table,
             run_pages,
+            run_holes,
         ]
     }
 }
@@ -155,6 +168,8 @@ mod tests {
             runs: 8,
             run_table: 9,
             run_pages: 10,
+            online_holes: 11,
+            run_holes: 12,
         };
         let words = outline.words(0x1000);
         assert_eq!(Outline::from_words(0x1000, words), Some(outline));

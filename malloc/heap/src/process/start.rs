@@ -4,6 +4,7 @@ use core::cell::UnsafeCell;
 use core::fmt::Write;
 use core::hint::cold_path;
 use core::mem::MaybeUninit;
+use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,16 +17,17 @@ use rustix::thread::sched_yield;
 use super::options::{self, Hardened, Options, Sections, SystemCalls};
 use super::parts::Malloc;
 use super::{AnyHeap, BUDGET, DefaultFastPath, NESTED, fork, hardened, nested, outline, profile, sandbox};
-use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, SECTION, seed};
+use crate::heap::{Heap, HeapConfig, HeapError, LARGEST_BLOCK, seed};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{address_space_limit, data_limit, memory_bytes};
 use crate::os::platform::StandardError;
 use crate::os::rseq::Rseq;
 use crate::runs::Runs;
 
-/// Bytes of the largest range for objects; `RUNS_MAX` is that for runs.
-const OBJECTS_MAX: usize = 4 << 40;
-const RUNS_MAX: usize = 8 << 40;
+/// Bytes of the smallest and of the largest range for objects of a process without limits, and of those for runs. Also
+/// with little memory, a range has addresses behind mappings of some GiB that the program may put in its way.
+const OBJECTS: RangeInclusive<usize> = 8 << 30..=4 << 40;
+const RUNS: RangeInclusive<usize> = 16 << 30..=8 << 40;
 /// Bytes of the smallest range for runs.
 const RUNS_LEAST: usize = 2 << 20;
 
@@ -254,8 +256,8 @@ impl Shares {
     fn of_limit(memory: usize, limit: Option<usize>) -> Shares {
         let limit = limit.unwrap_or(usize::MAX);
         Shares {
-            objects: memory.saturating_mul(2).clamp(SECTION, OBJECTS_MAX).min(limit),
-            runs: memory.saturating_mul(8).min(RUNS_MAX).min(limit),
+            objects: memory.saturating_mul(2).clamp(*OBJECTS.start(), *OBJECTS.end()).min(limit),
+            runs: memory.saturating_mul(8).clamp(*RUNS.start(), *RUNS.end()).min(limit),
         }
     }
 }
@@ -295,6 +297,7 @@ mod tests {
     #[test]
     fn ranges_are_no_larger_than_a_limit() {
         assert_eq!(Shares::of_limit(15 << 30, None), Shares { objects: 30 << 30, runs: 120 << 30 });
+        assert_eq!(Shares::of_limit(1 << 30, None), Shares { objects: 8 << 30, runs: 16 << 30 });
         assert_eq!(Shares::of_limit(15 << 30, Some(64 << 20)), Shares { objects: 64 << 20, runs: 64 << 20 });
         assert_eq!(Shares::of_limit(15 << 30, Some(64 << 30)), Shares { objects: 30 << 30, runs: 64 << 30 });
     }

@@ -120,8 +120,9 @@ impl Runs {
     /// back to the start of the run.
     pub fn run_around(&self, address: usize) -> Option<RunExtent> {
         let start = self.range.start().as_ptr().addr();
-        let page = u32::try_from(address.checked_sub(start)? / PAGE).ok().filter(|&page| page < self.table.used())?;
-        let first = (0..=page).rev().find(|&page| self.table.run_at(page).0 != Kind::Inside)?;
+        let page = u32::try_from(address.checked_sub(start)? / PAGE).ok()?;
+        let mut pages = (0..=page).rev().take_while(|&page| self.table.has(page));
+        let first = pages.find(|&page| self.table.run_at(page).0 != Kind::Inside)?;
         let (kind, pages) = self.table.run_at(first);
         let is_it = page - first < pages && matches!(kind, Kind::Used | Kind::Claimed);
         let bytes = pages as usize * PAGE;

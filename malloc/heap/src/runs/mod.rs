@@ -31,7 +31,7 @@ mod guarded;
 mod space;
 mod table;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -130,9 +130,10 @@ impl Runs {
         self.locked(|space| space.unmap_end(&self.table, &self.range));
     }
 
-    /// Returns two addresses for readers outside of the process: that of the table of edges, and that of the number of
-    /// pages that have an entry in it. [`decode_edge`] decodes an entry.
-    pub fn table(&self) -> [u64; 2] {
+    /// Returns three addresses for readers outside of the process: that of the table of edges, that of the number of the
+    /// page up to which pages have an entry in it, and that of the holes before that page, which have none.
+    /// [`decode_edge`] decodes an entry, and [`decode_hole`](crate::os::holes::decode_hole) a hole.
+    pub fn table(&self) -> [u64; 3] {
         self.table.addresses()
     }
 
@@ -152,7 +153,8 @@ impl Runs {
     }
 
     /// Allocates a run of `pages` pages, at an address that is a multiple of `align` pages. Takes the lock, and makes
-    /// two system calls for each 32 MiB of the range that are used for the first time.
+    /// two system calls for each 32 MiB of the range that are used for the first time. If another mapping blocks the
+    /// range, up to 200 more find a place behind that mapping.
     ///
     /// # Errors
     /// If the range has no room, or the system refuses memory.
@@ -286,7 +288,7 @@ impl Runs {
     fn page_of(&self, address: usize) -> Result<u32, RunError> {
         let offset = address.wrapping_sub(self.range.start().as_ptr().addr());
         let page = (offset / PAGE) as u32;
-        let is_page = offset < self.range.bytes() && offset.is_multiple_of(PAGE) && page < self.table.used();
+        let is_page = offset < self.range.bytes() && offset.is_multiple_of(PAGE) && self.table.has(page);
         if is_page { Ok(page) } else { Err(RunError::Interior { address }) }
     }
 }

@@ -5,6 +5,9 @@
 //! 0                                                         end          pages
 //! ```
 //!
+//! If a mapping of the program blocks the growth of the range or of its table, the range continues behind that mapping, and
+//! the pages between are a hole: in no run, without entries in the table, and charged to no budget.
+//!
 //! The allocation uses boundary tags (Knuth). linux: mm/vma.c solves the same problem for the address space.
 
 use rustix::io::Errno;
@@ -13,6 +16,7 @@ use super::bins::Bins;
 use super::table::{Kind, NONE, Table};
 use super::{Claimed, HUGE, PAGE};
 use crate::os::budget::MemoryBudget;
+use crate::os::holes::find_behind;
 use crate::os::mmap::Reservation;
 
 /// Divisor of the used part of the range that gives the pages by which it grows, from 2 MiB to 32 MiB: few system
@@ -123,11 +127,10 @@ impl Space {
             let size = table.run_at(run).1;
             // A run that is only a small part of the request is not worth a search of its neighbours.
             let is_worth_it = (pages / STRETCHED..pages).contains(&size);
-            let (next, missing) = (run + size, pages.saturating_sub(size));
+            let missing = pages.saturating_sub(size);
             beside = is_worth_it.then_some(()).and_then(|()| {
-                let after = (next < end && is_empty(table, next, missing)).then_some(next);
-                after
-                    .or_else(|| (run > 0).then(|| table.before(run)).filter(|&before| is_empty(table, before, missing)))
+                let after = table.next(run, size, end).filter(|&next| is_empty(table, next, missing));
+                after.or_else(|| table.before(run).filter(|&before| is_empty(table, before, missing)))
             });
             beside.is_some()
         })?;
@@ -175,9 +178,10 @@ impl Space {
     pub(super) fn extend(&mut self, table: &Table, range: &Reservation, first: u32, pages: u32) -> bool {
         let (_, old) = table.run_at(first);
         let (next, wanted) = (first + old, pages - old);
-        if next == self.end && self.grow(table, range, wanted).is_err() {
+        if next == self.end && self.extend_range(table, range, wanted).is_err() {
             return false;
         }
+        let Some(next) = table.next(first, old, self.end) else { return false };
         let (kind, size) = table.run_at(next);
         if !matches!(kind, Kind::Backed | Kind::Empty) || size < wanted {
             return false;
@@ -218,7 +222,7 @@ impl Space {
 
     /// Unmaps the free run at the end of the used part of the range, if it has no memory.
     pub(super) fn unmap_end(&mut self, table: &Table, range: &Reservation) {
-        let Some(run) = (self.end > 0).then(|| table.before(self.end)) else { return };
+        let Some(run) = table.before(self.end) else { return };
         let (kind, pages) = table.run_at(run);
         // SAFETY: the run is free, so its pages are not accessed before the range grows again.
         if kind == Kind::Empty && unsafe { range.shrink(run as usize * PAGE) }.is_ok() {
@@ -228,12 +232,48 @@ impl Space {
         }
     }
 
-    /// Extends the used part of the range, and returns an empty run of at least `pages` pages at its end.
+    /// Returns an empty run of at least `pages` pages at the end of the used part of the range, which is extended, or
+    /// continues behind mappings that block its way.
     ///
     /// # Errors
     /// If the range has no room, or the system refuses memory.
     fn grow(&mut self, table: &Table, range: &Reservation, pages: u32) -> Result<u32, Errno> {
-        let before = (self.end > 0).then(|| table.before(self.end)).filter(|&run| table.run_at(run).0 == Kind::Empty);
+        match self.extend_range(table, range, pages) {
+            Err(Errno::EXIST) => {
+                self.skip(table, range, pages)?;
+                self.extend_range(table, range, pages)
+            }
+            result => result,
+        }
+    }
+
+    /// Leaves a hole at the end of the used part of the range, behind which `pages` pages and their entries can be
+    /// mapped. Costs about four system calls for each place that is tried ([`find_behind`]).
+    ///
+    /// # Errors
+    /// If there is no such place, or the system refuses for another reason.
+    #[cold]
+    fn skip(&mut self, table: &Table, range: &Reservation, pages: u32) -> Result<(), Errno> {
+        table.expect_hole()?;
+        range.holes().expect_room()?;
+        let last = self.pages.checked_sub(pages).ok_or(Errno::NOMEM)?;
+        let to = find_behind(self.end, last, |page| {
+            range.probe(page as usize * PAGE, (page + pages) as usize * PAGE)?;
+            table.probe(page..page + pages)
+        })?;
+        range.skip_to(to as usize * PAGE)?;
+        table.skip(self.end..to)?;
+        self.end = to;
+        Ok(())
+    }
+
+    /// Extends the used part of the range, and returns an empty run of at least `pages` pages at its end.
+    ///
+    /// # Errors
+    /// [`Errno::EXIST`] if another mapping is in the way. Another error if the range has no room, or the system refuses
+    /// memory.
+    fn extend_range(&mut self, table: &Table, range: &Reservation, pages: u32) -> Result<u32, Errno> {
+        let before = table.before(self.end).filter(|&run| table.run_at(run).0 == Kind::Empty);
         let there = before.map_or(0, |run| table.run_at(run).1);
         let missing = pages.saturating_sub(there);
         let left = self.pages - self.end;
@@ -262,23 +302,23 @@ impl Space {
 
     /// Frees a run, merges it with adjacent free runs of its kind, and returns the first page of the result.
     fn join(&mut self, table: &Table, mut first: u32, mut pages: u32, kind: Kind, mut since: u32) -> u32 {
-        let next = first + pages;
-        if next < self.end && table.run_at(next).0 == kind {
+        if let Some(next) = table.next(first, pages, self.end)
+            && table.run_at(next).0 == kind
+        {
             let size = table.run_at(next).1;
             since = since.max(table.since(next));
             self.unlist(table, next, kind, size);
             table.forget(next);
             pages += size;
         }
-        if first > 0 {
-            let before = table.before(first);
-            if table.run_at(before).0 == kind {
-                let size = table.run_at(before).1;
-                since = since.max(table.since(before));
-                self.unlist(table, before, kind, size);
-                table.forget(first);
-                (first, pages) = (before, pages + size);
-            }
+        if let Some(before) = table.before(first)
+            && table.run_at(before).0 == kind
+        {
+            let size = table.run_at(before).1;
+            since = since.max(table.since(before));
+            self.unlist(table, before, kind, size);
+            table.forget(first);
+            (first, pages) = (before, pages + size);
         }
         self.list(table, first, pages, kind, since);
         first
@@ -320,6 +360,10 @@ impl Space {
     pub(super) fn check(&self, table: &Table) -> Result<(), &'static str> {
         let (mut page, mut last, mut usage) = (0, Kind::Used, Usage::default());
         while page < self.end {
+            if let Some(hole) = table.hole_at(page) {
+                (page, last) = (hole.end, Kind::Used);
+                continue;
+            }
             let (kind, pages) = table.run_at(page);
             if kind == Kind::Inside || pages == 0 || page + pages > self.end {
                 return Err("a run does not begin where the previous one ends");
@@ -327,7 +371,7 @@ impl Space {
             if (page + 1..page + pages).any(|inside| table.run_at(inside).0 != Kind::Inside) {
                 return Err("a run begins inside of another");
             }
-            if page > 0 && table.run_at(table.before(page)).0 != last {
+            if table.before(page).is_some_and(|before| table.run_at(before).0 != last) {
                 return Err("the end of a run does not lead to its start");
             }
             if kind == last && matches!(kind, Kind::Backed | Kind::Empty) {

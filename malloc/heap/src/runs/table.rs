@@ -4,13 +4,18 @@
 //! of its last page, if that is a different page, records the length as well. All entries but the first one state that
 //! no run starts there. So a free checks by one lookup whether a run starts at an address, and a run finds its
 //! neighbours by the entries of the adjacent pages.
+//!
+//! Pages in a [hole](crate::os::holes) of the range are in no run and have no entries. Runs on both sides of a hole are
+//! no neighbours.
 
+use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use rustix::io::Errno;
 
 use super::PAGE;
+use crate::os::holes::Holes;
 use crate::os::mmap::{Region, Reservation};
 
 /// Kind of a run, as recorded for its first page.
@@ -55,26 +60,38 @@ struct Edge {
 #[derive(Debug)]
 pub(super) struct Table {
     edges: Reservation,
-    /// Pages that have mapped entries. The other pages have never been in a run.
+    /// Pages before the first hole that have mapped entries.
     used: AtomicU32,
+    /// Page up to which all pages have mapped entries, except for those in holes. The other pages have never been in a
+    /// run.
+    end: AtomicU32,
+    /// Holes of the range.
+    holes: Holes,
 }
 
 impl Table {
     /// Chooses addresses of a table for `pages` pages, none of which has a mapped entry yet.
     pub(super) fn new(pages: u32) -> Result<Table, Errno> {
         let edges = Reservation::growing(pages as usize * size_of::<Edge>(), PAGE, Region::Middle)?;
-        Ok(Table { edges, used: AtomicU32::new(0) })
+        Ok(Table { edges, used: AtomicU32::new(0), end: AtomicU32::new(0), holes: Holes::new() })
     }
 
-    /// Returns the address of the entries, of [`EDGE`] bytes each, and the address of the number of mapped entries.
-    pub(super) fn addresses(&self) -> [u64; 2] {
-        [self.edges.start().as_ptr().addr() as u64, core::ptr::from_ref(&self.used).addr() as u64]
+    /// Returns the addresses of the entries, of [`EDGE`] bytes each, of the number of the page up to which pages have
+    /// entries, and of the holes before that page.
+    pub(super) fn addresses(&self) -> [u64; 3] {
+        let (edges, end) = (self.edges.start().as_ptr().addr(), core::ptr::from_ref(&self.end).addr());
+        [edges as u64, end as u64, self.holes.address()]
     }
 
-    /// Returns the number of pages that have mapped entries.
+    /// Returns whether a page has a mapped entry.
     #[inline]
-    pub(super) fn used(&self) -> u32 {
-        self.used.load(Acquire)
+    pub(super) fn has(&self, page: u32) -> bool {
+        page < self.used.load(Acquire) || self.has_behind_hole(page)
+    }
+
+    #[cold]
+    fn has_behind_hole(&self, page: u32) -> bool {
+        page < self.end.load(Acquire) && !self.holes.is_empty() && !self.holes.overlap(page..page + 1)
     }
 
     /// Returns the bytes that are mapped when the table grows to `pages` pages.
@@ -82,16 +99,51 @@ impl Table {
         self.edges.growth(pages as usize * size_of::<Edge>())
     }
 
-    /// Maps the entries of all pages before page `pages`.
+    /// Maps the entries of all pages before page `pages` and behind the last hole.
     pub(super) fn grow(&self, pages: u32) -> Result<(), Errno> {
         self.edges.grow(pages as usize * size_of::<Edge>())?;
-        self.used.store(pages, Release);
+        if self.holes.is_empty() {
+            self.used.store(pages, Release);
+        }
+        self.end.store(pages, Release);
         Ok(())
+    }
+
+    /// Checks that entries of pages can be mapped, as [`Reservation::probe`] does.
+    pub(super) fn probe(&self, pages: Range<u32>) -> Result<(), Errno> {
+        self.edges.probe(pages.start as usize * size_of::<Edge>(), pages.end as usize * size_of::<Edge>())
+    }
+
+    /// Checks that another hole can be made.
+    pub(super) fn expect_hole(&self) -> Result<(), Errno> {
+        self.holes.expect_room().and_then(|()| self.edges.holes().expect_room())
+    }
+
+    /// Leaves a hole of pages, which have no entries. The hole begins where the used part of the range ends.
+    pub(super) fn skip(&self, hole: Range<u32>) -> Result<(), Errno> {
+        let (start, to) = (hole.start, hole.end);
+        self.edges.skip_to(to as usize * size_of::<Edge>())?;
+        self.holes.push(hole)?;
+        self.used.fetch_min(start, Release);
+        self.end.store(to, Release);
+        Ok(())
+    }
+
+    /// Returns the page behind a run, unless the range ends there or a hole begins there. It ends at page `end`.
+    pub(super) fn next(&self, first: u32, pages: u32, end: u32) -> Option<u32> {
+        let next = first + pages;
+        (next < end && !self.holes.begin_at(next)).then_some(next)
+    }
+
+    /// Returns the first page of the run that ends right before `page`, which a run starts at or the range ends at.
+    /// Returns `None` if the range begins there, or a hole ends there.
+    pub(super) fn before(&self, page: u32) -> Option<u32> {
+        (page > 0 && !self.holes.end_at(page)).then(|| self.run_before(page))
     }
 
     #[inline]
     fn edge(&self, page: u32) -> &Edge {
-        assert!(page < self.used(), "the page is beyond the used part of the range");
+        assert!(self.has(page), "the page is beyond the used part of the range");
         // SAFETY: the entry is inside the reservation and mapped, as just asserted. Zeroed memory is a valid entry,
         // and all words of an entry are atomic.
         unsafe { self.edges.start().cast::<Edge>().add(page as usize).as_ref() }
@@ -104,9 +156,19 @@ impl Table {
         (kind_of(edge.state.load(Relaxed)), edge.pages.load(Relaxed))
     }
 
-    /// Returns the first page of the run that ends right before `page`. A run must start at `page`, and `page` must not
-    /// be 0.
-    pub(super) fn before(&self, page: u32) -> u32 {
+    /// Returns the hole that begins at a page.
+    #[cfg(test)]
+    pub(super) fn hole_at(&self, page: u32) -> Option<Range<u32>> {
+        self.holes.iter().find(|hole| hole.start == page)
+    }
+
+    /// Returns the range of the entries.
+    #[cfg(test)]
+    pub(super) fn edges(&self) -> &Reservation {
+        &self.edges
+    }
+
+    fn run_before(&self, page: u32) -> u32 {
         let last = page - 1;
         match self.run_at(last) {
             (Kind::Inside, pages) => page - pages,

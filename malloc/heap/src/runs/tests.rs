@@ -7,6 +7,7 @@ use std::vec::Vec;
 use fastrand::Rng;
 
 use super::*;
+use crate::os::holes::HOLES_MAX;
 
 const CPU: CpuId = CpuId(0);
 const MIB: usize = 1 << 20;
@@ -209,4 +210,136 @@ fn runs_are_charged_to_their_budget() {
     runs.give(again.start, 0);
     runs.give(small.start, 0);
     runs.check();
+}
+
+/// Mapping of the program in the way of a range: inaccessible pages, which are unmapped when the value is dropped.
+pub(crate) struct Obstacle {
+    start: *mut u8,
+    bytes: usize,
+}
+
+impl Obstacle {
+    /// Maps `bytes` bytes at an offset of a range; returns `None` if the addresses are in use.
+    pub(crate) fn new(range: &Reservation, offset: usize, bytes: usize) -> Option<Obstacle> {
+        let start = range.start().as_ptr().wrapping_add(offset);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: the flag makes the kernel refuse addresses that are mapped.
+        let mapped = unsafe { libc::mmap(start.cast(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        (mapped.cast() == start).then(|| Obstacle { start, bytes })
+    }
+
+    /// Maps `bytes` bytes directly behind the mapped part of a range.
+    pub(crate) fn behind(range: &Reservation, bytes: usize) -> Obstacle {
+        Obstacle::new(range, range.mapped(), bytes).expect("nothing is mapped there")
+    }
+}
+
+impl Drop for Obstacle {
+    fn drop(&mut self) {
+        // SAFETY: the pages belong to this value, and are not accessible.
+        assert_eq!(unsafe { libc::munmap(self.start.cast(), self.bytes) }, 0, "the pages cannot be unmapped");
+    }
+}
+
+#[test]
+fn range_goes_on_behind_other_mappings() {
+    let runs = Runs::new(1 << 40, 1).unwrap();
+    let mut obstacles = Vec::new();
+    let mut live = Vec::new();
+    for round in 0..12_usize {
+        let bytes = [PAGE, MIB, 1 << 30][round % 3];
+        obstacles.push(Obstacle::behind(if round % 4 == 3 { runs.table.edges() } else { &runs.range }, bytes));
+        for pages in [600, 20, 5000] {
+            let start = runs.alloc(pages, 1).unwrap().start;
+            runs.fill(start, pages, round as u64);
+            assert!(runs.resize(start, pages - 7, 0));
+            live.push((start, pages - 7, round as u64));
+        }
+        runs.check();
+    }
+    for &(start, pages, what) in &live {
+        assert!(runs.holds(start, pages, what), "a page belongs to two runs");
+        assert_eq!(runs.usable(start), Ok(pages as usize * PAGE));
+        let inside = start.as_ptr().addr() + 5 * PAGE + 1;
+        let extent = RunExtent { start, bytes: pages as usize * PAGE, is_used: true };
+        assert_eq!(runs.run_around(inside), Some(extent));
+    }
+    assert!(runs.range.holes().iter().count() > 2);
+    for hole in runs.range.holes().iter() {
+        for page in [hole.start, hole.start + 300, hole.end - 1] {
+            let start = runs.address(page);
+            assert!(runs.free_cached(CPU, start).is_err() && runs.run_around(start.as_ptr().addr()).is_none());
+        }
+    }
+    live.into_iter().for_each(|(start, ..)| runs.give(start, 0));
+    runs.drain(0);
+    runs.check();
+    assert_eq!(runs.usage().used, 0);
+}
+
+#[test]
+fn range_grows_again_after_the_part_behind_a_hole_was_unmapped() {
+    let runs = Runs::new(1 << 40, 1).unwrap();
+    let first = runs.alloc(100, 1).unwrap().start;
+    let mut obstacles = std::vec![Obstacle::behind(&runs.range, PAGE)];
+    for _ in 0..4 {
+        let behind = runs.alloc(50_000, 1).unwrap().start;
+        runs.fill(behind, 50_000, 1);
+        runs.give(behind, 1);
+        runs.drain(1);
+        runs.give_back(usize::MAX, 1);
+        let end = runs.range.mapped();
+        runs.unmap_end();
+        runs.unmap_end();
+        assert!(runs.range.mapped() < end);
+        runs.check();
+        obstacles.push(Obstacle::behind(&runs.range, PAGE));
+    }
+    assert_eq!(runs.range.holes().iter().count(), 1, "adjacent holes are one");
+    assert!(runs.holds(first, 100, 0));
+}
+
+#[test]
+fn run_in_use_is_not_extended_over_a_hole() {
+    let runs = Runs::new(1 << 30, 1).unwrap();
+    let [first, last] = [500, 12].map(|pages| runs.alloc(pages, 1).unwrap().start);
+    let _obstacle = Obstacle::behind(&runs.range, PAGE);
+    assert!(!runs.resize(last, 600, 0));
+    let behind = runs.alloc(100, 1).unwrap().start;
+    assert!(!runs.resize(last, 13, 0) && runs.resize(behind, 200, 0));
+    [first, last, behind].into_iter().for_each(|start| runs.give(start, 0));
+    runs.check();
+}
+
+#[test]
+fn blocked_range_without_room_fails() {
+    let runs = Runs::new(64 * MIB, 1).unwrap();
+    let first = runs.alloc(100, 1).unwrap().start;
+    let rest = Obstacle::behind(&runs.range, 64 * MIB - runs.range.mapped());
+    assert!(runs.alloc(1000, 1).is_err());
+    runs.check();
+    drop(rest);
+    let second = runs.alloc(1000, 1).unwrap().start;
+    [first, second].into_iter().for_each(|start| runs.give(start, 0));
+    runs.check();
+}
+
+#[test]
+fn range_with_too_many_holes_fails_and_stays_usable() {
+    let runs = Runs::new(1 << 40, 1).unwrap();
+    let mut obstacles = Vec::new();
+    let mut live = Vec::new();
+    while let Ok(run) = runs.alloc(512, 1) {
+        runs.fill(run.start, 512, live.len() as u64);
+        live.push(run.start);
+        // The range has not grown since the last time if the addresses are in use.
+        obstacles.extend(Obstacle::new(&runs.range, runs.range.mapped(), PAGE));
+    }
+    assert_eq!(runs.range.holes().iter().count(), HOLES_MAX);
+    for (number, &start) in live.iter().enumerate() {
+        assert!(runs.holds(start, 512, number as u64));
+        runs.give(start, 0);
+    }
+    runs.check();
+    assert!(runs.alloc(512, 1).is_ok());
 }

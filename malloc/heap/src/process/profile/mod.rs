@@ -87,7 +87,7 @@ impl Choice {
 /// State of the profiler.
 #[derive(Debug)]
 struct State {
-    samples: Samples,
+    samples: Samples<'static>,
     walker: Walker,
     path: Template,
     mean: usize,

@@ -36,12 +36,12 @@ impl Sample {
 
 /// All samples, and the word of each page.
 #[derive(Debug)]
-pub(super) struct Samples {
+pub(super) struct Samples<'r> {
     places: Mutex<Places>,
-    /// A word for each page of the runs.
+    /// A word for each page of the runs, except for pages in holes.
     pages: Reservation,
-    /// Address of the first page of the runs.
-    base: usize,
+    /// Range of the runs.
+    runs: &'r Reservation,
     /// Number of samples for which there was no entry.
     lost: AtomicUsize,
 }
@@ -64,17 +64,16 @@ pub(super) struct Total {
     pub bytes: usize,
 }
 
-impl Samples {
+impl<'r> Samples<'r> {
     /// Creates a table for blocks in the range `runs`, with `count` entries, rounded up to whole steps.
     ///
     /// # Errors
     /// If the address space has no room.
-    pub(super) fn new(runs: &Reservation, count: usize) -> Result<Samples, Errno> {
+    pub(super) fn new(runs: &'r Reservation, count: usize) -> Result<Samples<'r>, Errno> {
         let range = Reservation::growing(count * size_of::<Sample>(), STEP, Region::Middle)?;
         let pages = Reservation::growing(runs.bytes() / PAGE * WORD, STEP, Region::Middle)?;
         let places = Places { range, used: 0, free: 0, total: Total::default() };
-        let base = runs.start().as_ptr().addr();
-        Ok(Samples { places: Mutex::new(places), pages, base, lost: 0.into() })
+        Ok(Samples { places: Mutex::new(places), pages, runs, lost: 0.into() })
     }
 
     /// Adds a block, which is a run of pages. If no entry is left, the block is not a sample, and is counted as lost.
@@ -144,21 +143,23 @@ impl Samples {
     }
 
     fn offset(&self, block: NonNull<u8>) -> usize {
-        (block.as_ptr().addr() - self.base) / PAGE * WORD
+        (block.as_ptr().addr() - self.runs.start().as_ptr().addr()) / PAGE * WORD
     }
 
     /// Returns the word of a block's first page, if that word is mapped.
     #[inline]
     fn word(&self, block: NonNull<u8>) -> Option<&AtomicU32> {
         let offset = self.offset(block);
-        // SAFETY: the offset is below the mapped bytes and a multiple of the word size, and the range holds only
-        // such words.
-        (offset < self.pages.mapped()).then(|| unsafe { self.pages.start().add(offset).cast().as_ref() })
+        // SAFETY: the offset is mapped and a multiple of the word size, and the range holds only such words.
+        self.pages.has(offset).then(|| unsafe { self.pages.start().add(offset).cast().as_ref() })
     }
 
-    /// Maps the words up to an offset; returns whether that succeeded. Called under the lock.
+    /// Maps the words up to an offset, except for those of holes; returns whether that succeeded. Called under the lock.
     fn cover(&self, offset: usize) -> bool {
-        self.pages.grow((offset + 1).next_multiple_of(STEP)).is_ok()
+        let holes = self.runs.holes().iter().map(|hole| [hole.start, hole.end].map(|page| page as usize * WORD));
+        let mut skipped = holes.take_while(|&[_, end]| end <= offset);
+        skipped.all(|[start, end]| self.pages.grow(start).is_ok() && self.pages.skip_to(end).is_ok())
+            && self.pages.grow((offset + 1).next_multiple_of(STEP)).is_ok()
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
         unsafe { runs.start().add(page * PAGE) }
     }
 
-    fn sizes(samples: &Samples) -> impl Iterator<Item = usize> {
+    fn sizes(samples: &Samples<'_>) -> impl Iterator<Item = usize> {
         let (mut place, mut sample) = (1, Sample::NONE);
         core::iter::from_fn(move || {
             place = samples.copy(place, &mut sample);
@@ -224,6 +225,21 @@ mod tests {
         assert_eq!((samples.total(), sizes(&samples).sum::<usize>()), (Total { count: 1, bytes: 1 }, 1));
         samples.put(block(&runs, (1 << 18) - 1), 5, Stack::EMPTY);
         assert_eq!((sizes(&samples).count(), samples.lost()), (2, 0));
+    }
+
+    #[test]
+    fn words_of_a_hole_are_not_mapped() {
+        let runs = Reservation::growing(1 << 40, PAGE, Region::Upper).unwrap();
+        let samples = Samples::new(&runs, 1).unwrap();
+        runs.grow(1 << 20).unwrap();
+        runs.skip_to(1 << 39).unwrap();
+        let behind = (1 << 39) / PAGE + 5;
+        samples.put(block(&runs, behind), 7, Stack::EMPTY);
+        samples.put(block(&runs, 3), 8, Stack::EMPTY);
+        assert!(samples.has(block(&runs, behind)) && samples.has(block(&runs, 3)));
+        assert!(!samples.has(block(&runs, behind - (1 << 20))), "its word is not accessed");
+        samples.remove(block(&runs, behind));
+        assert_eq!((samples.total().count, samples.pages.holes().iter().count()), (1, 1));
     }
 
     #[test]
