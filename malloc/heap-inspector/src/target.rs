@@ -241,13 +241,15 @@ impl Target {
         pages.ok_or_else(|| self.impossible("a count of pages exceeds the size of the address space"))
     }
 
-    /// Returns the holes of a range, whose words are at an address.
+    /// Returns the holes of a range. The pointer to their words is at an address.
     ///
     /// # Errors
     /// If they cannot be read.
     pub(crate) fn holes(&self, address: u64) -> Result<Vec<Range<u32>>, HeapError> {
-        let mut words = [0; HOLES_MAX];
-        self.words(address, &mut words)?;
+        let (list, mut words) = (self.word(address)?, [0; HOLES_MAX]);
+        if list != 0 {
+            self.words(list, &mut words)?;
+        }
         Ok(words.into_iter().map_while(decode_hole).collect())
     }
 

@@ -116,7 +116,7 @@ impl Ranges {
     /// # Errors
     /// As for [`Reservation::skip_to`]. Nothing is changed then.
     pub(super) fn skip_to(&self, tables: &TablePlaces, frame: u32) -> Result<(), Errno> {
-        self.slab.holes().expect_room()?;
+        self.slab.holes().reserve()?;
         self.memory.skip_to(frame as usize * PAGE_SIZE as usize)?;
         self.slab.skip_to(slab_place(tables, frame))
     }

@@ -10,22 +10,25 @@ use crate::runs::tests::Obstacle;
 
 const PAGE: usize = PAGE_SIZE as usize;
 const MIB: usize = 1 << 20;
+/// Bytes of objects.
+const SMALL: usize = 1000;
+const LARGE: usize = 32 << 10;
 
 impl<C: CpuLocal> Heap<C> {
-    /// Allocates an object, and writes its number into it. Returns whether there was memory.
-    fn add(&self, live: &mut Vec<NonNull<u64>>) -> bool {
-        let Ok(object) = self.malloc(1000) else { return false };
-        // SAFETY: the object was just allocated with 1000 bytes.
+    /// Allocates an object of `size` bytes, and writes its number into it. Returns whether there was memory.
+    fn add(&self, size: usize, live: &mut Vec<NonNull<u64>>) -> bool {
+        let Ok(object) = self.malloc(size) else { return false };
+        // SAFETY: the object was just allocated, and has at least eight bytes.
         unsafe { object.cast().write(live.len() as u64) };
         live.push(object.cast());
         true
     }
 
-    /// Allocates objects until `bytes` more bytes have come online.
-    fn fill(&self, bytes: usize, live: &mut Vec<NonNull<u64>>) {
+    /// Allocates objects of `size` bytes until `bytes` more bytes have come online.
+    fn fill(&self, size: usize, bytes: usize, live: &mut Vec<NonNull<u64>>) {
         let wanted = self.usage().online + bytes;
         while self.usage().online < wanted {
-            assert!(self.add(live), "memory is left");
+            assert!(self.add(size, live), "memory is left");
         }
     }
 
@@ -59,7 +62,7 @@ fn heap_goes_on_behind_other_mappings() {
                 obstacles.extend(Obstacle::new(range, range.mapped(), bytes));
             }
         }
-        heap.fill(40 * MIB, &mut live);
+        heap.fill(SMALL, 40 * MIB, &mut live);
     }
     let mut active = 0;
     heap.each_size(|_, usage| active += usage.active);
@@ -75,7 +78,7 @@ fn heap_goes_on_behind_other_mappings() {
     heap.empty(live);
     assert!(heap.give_back(usize::MAX) > online / 2);
     let mut live = Vec::new();
-    heap.fill(MIB, &mut live);
+    heap.fill(SMALL, MIB, &mut live);
     heap.empty(live);
 }
 
@@ -83,19 +86,19 @@ fn heap_goes_on_behind_other_mappings() {
 fn returned_block_whose_addresses_are_in_use_is_set_aside() {
     let heap = heap(1 << 30);
     let mut live = Vec::new();
-    heap.fill(16 * MIB, &mut live);
+    heap.fill(SMALL, 16 * MIB, &mut live);
     heap.empty(live);
     assert!(heap.give_back(usize::MAX) >= 4 * MIB);
     heap.unmap_returned();
     let mut places = (0..heap.ranges.memory.mapped()).step_by(2 * MIB);
     let obstacle = places.find_map(|at| Obstacle::new(&heap.ranges.memory, at, PAGE)).expect("a block was unmapped");
     let mut live = Vec::new();
-    heap.fill(2 * MIB, &mut live);
+    heap.fill(SMALL, 2 * MIB, &mut live);
     assert_eq!(heap.usage().returned, 2 * MIB, "all other blocks were taken");
     drop(obstacle);
     heap.unmap_returned();
     while heap.usage().returned > 0 {
-        assert!(heap.add(&mut live));
+        assert!(heap.add(SMALL, &mut live));
     }
     heap.empty(live);
 }
@@ -106,7 +109,7 @@ fn heap_without_room_behind_other_mappings_fails() {
     let mapped = heap.ranges.memory.mapped();
     let _rest = Obstacle::behind(&heap.ranges.memory, 64 * MIB - mapped);
     let mut live = Vec::new();
-    while heap.add(&mut live) {}
+    while heap.add(SMALL, &mut live) {}
     assert!(live.len() > 1000 && heap.usage().online == mapped);
     heap.empty(live);
 }
@@ -117,11 +120,11 @@ fn number_of_holes_is_limited() {
     let (mut obstacles, mut live) = (Vec::new(), Vec::new());
     for _ in 0..HOLES_MAX {
         obstacles.push(Obstacle::behind(&heap.ranges.memory, PAGE));
-        heap.fill(2 * MIB, &mut live);
+        heap.fill(LARGE, 2 * MIB, &mut live);
     }
     let online = heap.usage().online;
     obstacles.push(Obstacle::behind(&heap.ranges.memory, PAGE));
-    while heap.add(&mut live) {}
+    while heap.add(LARGE, &mut live) {}
     assert_eq!(heap.usage().online, online);
     heap.empty(live);
 }

@@ -5,62 +5,80 @@
 //! addresses, but no memory.
 
 use core::ops::Range;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicU64};
 
 use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Bytes of a page of [`Holes`], whatever the machine's page size is.
 const PAGE: usize = 4096;
 /// Most holes of a range. A range with this many holes cannot skip another mapping.
-pub const HOLES_MAX: usize = 64;
+pub const HOLES_MAX: usize = PAGE / size_of::<u64>();
 /// Pages by which a range skips at least: 2 MiB. Both ends of a hole in units of this size keep blocks aligned.
 const SKIP_LEAST: u32 = 512;
 
 /// Holes of a range in ascending order, in pages of 4 KiB from the start of the range. One thread at a time may add
-/// one; any thread may read.
+/// one; any thread may read. The list is a page that is mapped for the first hole.
 #[derive(Debug)]
 pub(crate) struct Holes {
-    /// Start in the upper half, end in the lower half; 0 behind the last hole.
-    words: [AtomicU64; HOLES_MAX],
+    /// Null, or [`HOLES_MAX`] words: start in the upper half, end in the lower half; 0 behind the last hole.
+    words: AtomicPtr<AtomicU64>,
 }
 
 impl Holes {
     pub(crate) const fn new() -> Holes {
-        Holes { words: [const { AtomicU64::new(0) }; HOLES_MAX] }
+        Holes { words: AtomicPtr::new(null_mut()) }
+    }
+
+    /// Maps the list if necessary, and checks that another hole can be added.
+    ///
+    /// # Errors
+    /// If there are [`HOLES_MAX`] holes, or the system or a limit of the process does not allow the list.
+    pub(crate) fn reserve(&self) -> Result<(), Errno> {
+        if self.words.load(Acquire).is_null() {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: this creates a mapping at an address that the kernel chooses, so no existing one is affected.
+            let list = unsafe { mmap_anonymous(null_mut(), HOLES_MAX * size_of::<u64>(), access, MapFlags::PRIVATE)? };
+            self.words.store(list.cast(), Release);
+        }
+        if self.words()[HOLES_MAX - 1].load(Relaxed) == 0 { Ok(()) } else { Err(Errno::NOMEM) }
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        let words = self.words.load(Acquire);
+        if words.is_null() {
+            return &[];
+        }
+        // SAFETY: the list has this many words, which the kernel zeroed, and is mapped as long as this value exists.
+        unsafe { core::slice::from_raw_parts(words, HOLES_MAX) }
     }
 
     /// Adds a hole behind all others. A hole that begins where the last one ends extends that one.
     ///
     /// # Errors
-    /// If there are [`HOLES_MAX`] holes.
+    /// As for [`reserve`](Self::reserve), after which this succeeds.
     pub(crate) fn push(&self, hole: Range<u32>) -> Result<(), Errno> {
         debug_assert!(hole.start < hole.end && self.last_end() <= hole.start, "the hole is not behind the others");
+        self.reserve()?;
         let count = self.iter().count();
         let (place, start) = match self.iter().last() {
             Some(last) if last.end == hole.start => (count - 1, last.start),
             _ => (count, hole.start),
         };
-        let word = self.words.get(place).ok_or(Errno::NOMEM)?;
-        word.store(u64::from(start) << 32 | u64::from(hole.end), Release);
+        self.words()[place].store(u64::from(start) << 32 | u64::from(hole.end), Release);
         Ok(())
-    }
-
-    /// Checks that another hole can be added.
-    ///
-    /// # Errors
-    /// If there are [`HOLES_MAX`] holes.
-    pub(crate) fn expect_room(&self) -> Result<(), Errno> {
-        if self.words[HOLES_MAX - 1].load(Relaxed) == 0 { Ok(()) } else { Err(Errno::NOMEM) }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.words[0].load(Relaxed) == 0
+        self.words().first().is_none_or(|word| word.load(Relaxed) == 0)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u32>> + '_ {
-        self.words.iter().map_while(|word| decode_hole(word.load(Relaxed)))
+        self.words().iter().map_while(|word| decode_hole(word.load(Relaxed)))
     }
 
     /// Returns the parts of a range of `end` pages that are no holes, each with its offset and its length in bytes. Some
@@ -74,19 +92,27 @@ impl Holes {
     /// Returns whether a page of `pages` is in a hole.
     #[inline]
     pub(crate) fn overlap(&self, pages: Range<u32>) -> bool {
-        self.iter().any(|hole| hole.start < pages.end && pages.start < hole.end)
+        self.first_ending_after(pages.start).is_some_and(|hole| hole.start < pages.end)
     }
 
     /// Returns whether a hole begins at a page.
     #[inline]
     pub(crate) fn begin_at(&self, page: u32) -> bool {
-        self.iter().any(|hole| hole.start == page)
+        self.first_ending_after(page).is_some_and(|hole| hole.start == page)
     }
 
     /// Returns whether a page is the first one behind a hole.
     #[inline]
     pub(crate) fn end_at(&self, page: u32) -> bool {
-        self.iter().any(|hole| hole.end == page)
+        page > 0 && self.first_ending_after(page - 1).is_some_and(|hole| hole.end == page)
+    }
+
+    /// Returns the first hole whose end is behind a page, by a binary search.
+    #[inline]
+    fn first_ending_after(&self, page: u32) -> Option<Range<u32>> {
+        let words = self.words();
+        let place = words.partition_point(|word| decode_hole(word.load(Relaxed)).is_some_and(|hole| hole.end <= page));
+        words.get(place).and_then(|word| decode_hole(word.load(Relaxed)))
     }
 
     /// Returns the first page behind all holes, or 0 if there are none.
@@ -94,9 +120,20 @@ impl Holes {
         self.iter().last().map_or(0, |hole| hole.end)
     }
 
-    /// Returns the address of the words, for readers outside of the process. [`decode_hole`] decodes a word.
+    /// Returns the address of a pointer, for readers outside of the process. It is null, or points to [`HOLES_MAX`]
+    /// words. [`decode_hole`] decodes a word.
     pub(crate) fn address(&self) -> u64 {
-        self.words.as_ptr().addr() as u64
+        core::ptr::from_ref(&self.words).addr() as u64
+    }
+}
+
+impl Drop for Holes {
+    fn drop(&mut self) {
+        let words = *self.words.get_mut();
+        if !words.is_null() {
+            // SAFETY: `reserve` mapped the list with this size, and `&mut self` shows that it is not borrowed.
+            let _unmapped = unsafe { munmap(words.cast(), HOLES_MAX * size_of::<u64>()) };
+        }
     }
 }
 
@@ -150,8 +187,8 @@ mod tests {
         assert_eq!([9, 10, 19, 20, 45].map(|page| holes.overlap(page..page + 1)), [false, true, true, false, true]);
         assert!(holes.begin_at(10) && holes.end_at(20) && !holes.begin_at(20) && !holes.end_at(40));
         assert_eq!(holes.last_end(), 50);
-        let last = (0..HOLES_MAX as u32).map(|n| holes.push(100 + 2 * n..101 + 2 * n)).find(Result::is_err);
-        assert_eq!((last, holes.expect_room()), (Some(Err(Errno::NOMEM)), Err(Errno::NOMEM)));
+        let failed = (0..HOLES_MAX as u32).map(|n| holes.push(100 + 2 * n..101 + 2 * n)).find(Result::is_err);
+        assert_eq!((failed, holes.reserve()), (Some(Err(Errno::NOMEM)), Err(Errno::NOMEM)));
     }
 
     /// Searches for a page, all of which are blocked before `bound`. Returns the result and the number of tries.

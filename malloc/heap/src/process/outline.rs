@@ -52,7 +52,8 @@ pub struct Outline {
     pub cpus: u64,
     /// Address of the number of bytes up to which memory has come online, except for holes, a `usize`.
     pub online: u64,
-    /// Address of the holes before that, as words for [`decode_hole`](crate::os::holes::decode_hole), up to a zero.
+    /// Address of a pointer to the holes before that: null, or [`HOLES_MAX`](crate::os::holes::HOLES_MAX) words for
+    /// [`decode_hole`](crate::os::holes::decode_hole).
     pub online_holes: u64,
     /// Address of the first byte of the range of runs.
     pub runs: u64,

@@ -254,8 +254,8 @@ impl Space {
     /// If there is no such place, or the system refuses for another reason.
     #[cold]
     fn skip(&mut self, table: &Table, range: &Reservation, pages: u32) -> Result<(), Errno> {
-        table.expect_hole()?;
-        range.holes().expect_room()?;
+        table.reserve_hole()?;
+        range.holes().reserve()?;
         let last = self.pages.checked_sub(pages).ok_or(Errno::NOMEM)?;
         let to = find_behind(self.end, last, |page| {
             range.probe(page as usize * PAGE, (page + pages) as usize * PAGE)?;

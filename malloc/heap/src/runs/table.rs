@@ -115,8 +115,8 @@ impl Table {
     }
 
     /// Checks that another hole can be made.
-    pub(super) fn expect_hole(&self) -> Result<(), Errno> {
-        self.holes.expect_room().and_then(|()| self.edges.holes().expect_room())
+    pub(super) fn reserve_hole(&self) -> Result<(), Errno> {
+        self.holes.reserve().and_then(|()| self.edges.holes().reserve())
     }
 
     /// Leaves a hole of pages, which have no entries. The hole begins where the used part of the range ends.
