@@ -32,6 +32,12 @@ void malloc_stats(void);
 int freehold_profile_dump(const char *path);
 
 /*
+ * Checks the tables of the malloc: pages, slabs, lists and runs. Returns 0, or -1 after it has written the first
+ * violation to standard error. No other thread of the program may allocate or free meanwhile.
+ */
+int freehold_check(void);
+
+/*
  * Options, which are set in the environment before the program starts:
  *
  *   FREEHOLD_OPTIONS=return=frees|helper|never,keep=SIZE,age=MILLISECONDS,huge-pages=system|wanted,

@@ -4,6 +4,7 @@
 //! c            malloc, free and related functions
 //! cxx          the operators new and delete, which throw C++ exceptions
 //! introspect   statistics (mallinfo2, malloc_info, malloc_stats), malloc_trim and mallopt
+//! check        a consistency check at the program's request
 //! profile      a heap profile at the program's request
 //! threads      creation of threads, after which the helper starts
 //! forks        registration of fork handlers, of which the malloc's are the first
@@ -21,6 +22,8 @@
 
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod c;
+#[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
+mod check;
 #[expect(unreachable_pub, reason = "programs link to these functions by their C names")]
 mod cxx;
 mod exit;

@@ -1,4 +1,4 @@
-//! A heap profile at the program's request: the one function of this library that other mallocs do not have.
+//! A heap profile at the program's request.
 
 use core::ffi::{CStr, c_char, c_int};
 

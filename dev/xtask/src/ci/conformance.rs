@@ -23,14 +23,14 @@ struct Program {
 }
 
 /// One run of a program.
-struct Run {
-    argument: &'static str,
-    limit: Limit,
+pub(super) struct Run {
+    pub(super) argument: &'static str,
+    pub(super) limit: Limit,
 }
 
 /// Limit on the address space or the memory of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Limit {
+pub(super) enum Limit {
     /// No limit.
     None,
     /// Limit of the address space in KiB, from the start of the run.
@@ -123,7 +123,7 @@ const PROGRAMS: [Program; 9] = [
 ];
 
 /// Options of the malloc; each program runs under every set.
-const OPTIONS: [&str; 4] = ["return=frees", "return=helper,cpus=1", "sections=locks", "hardened=on"];
+pub(super) const OPTIONS: [&str; 4] = ["return=frees", "return=helper,cpus=1", "sections=locks", "hardened=on"];
 /// Programs that also run without the malloc, to check that their own checks are right.
 const WITHOUT: [&str; 3] = ["conformance.c", "conformance.cc", "sandbox.c"];
 /// Seconds after which a run counts as hung.
@@ -173,7 +173,7 @@ impl Program {
         }
         for options in OPTIONS {
             for run in self.runs {
-                let Some(words) = run.words(&program, group) else { continue };
+                let Some(words) = run.words(PATIENCE, &[&program, run.argument], group) else { continue };
                 let mut command = sandbox.command(&words, Some(&run.options(options)))?;
                 command::output(command.current_dir(&sandbox.scratch))
                     .map_err(|error| Error::Failed(format!("{} under {options}: {error}", self.source)))?;
@@ -185,7 +185,7 @@ impl Program {
 }
 
 /// Returns a command that compiles a source with all warnings as errors.
-fn compile(compiler: &str, source: &Path) -> Command {
+pub(super) fn compile(compiler: &str, source: &Path) -> Command {
     let mut compile = Command::new(compiler);
     compile.args(["-O1", "-fno-builtin", "-pthread", "-Wall", "-Wextra", "-Werror"]).arg(source);
     compile
@@ -193,23 +193,28 @@ fn compile(compiler: &str, source: &Path) -> Command {
 
 impl Run {
     /// Returns the malloc's options for the run.
-    fn options(&self, base: &str) -> String {
+    pub(super) fn options(&self, base: &str) -> String {
         match self.limit {
             Limit::Malloc(size) => format!("{base},limit={size}"),
             Limit::None | Limit::KiB(_) | Limit::Group => base.to_owned(),
         }
     }
 
-    /// Returns the words of the command, or `None` if the run needs a control group and `group` is `None`.
-    fn words<'w>(&self, program: &'w str, group: Option<&'w Group>) -> Option<Vec<&'w str>> {
+    /// Returns the words of the command that executes `program`, a program with its arguments, and kills it after
+    /// `patience` seconds. Returns `None` if the run needs a control group and `group` is `None`.
+    pub(super) fn words<'w>(
+        &self,
+        patience: &'w str,
+        program: &[&'w str],
+        group: Option<&'w Group>,
+    ) -> Option<Vec<&'w str>> {
         let limiter = match &self.limit {
             Limit::None | Limit::Malloc(_) => vec![],
             Limit::KiB(size) => vec!["sh", "-c", LIMITER, size],
             Limit::Group => vec!["sh", "-c", JOINER, &group?.folder],
         };
         // A program that waits for itself may have blocked all signals that can be blocked.
-        Some(
-            ["timeout", "--signal=KILL", PATIENCE].into_iter().chain(limiter).chain([program, self.argument]).collect(),
-        )
+        let killer = ["timeout", "--signal=KILL", patience];
+        Some(killer.into_iter().chain(limiter).chain(program.iter().copied()).collect())
     }
 }

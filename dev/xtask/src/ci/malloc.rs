@@ -1,7 +1,7 @@
 //! Real programs under the malloc: the output and exit status of each must equal those of a run without the malloc.
 //!
 //! The stage first checks the malloc's conformance with C ([`conformance`]), then its heap profiles against a program
-//! whose memory is known ([`profile`]). After that it runs the scripts in `dev/xtask/malloc`. Each script gives a
+//! whose memory is known ([`profile`]), and runs a short soak ([`storm`]). After that it runs the scripts in `dev/xtask/malloc`. Each script gives a
 //! program some work in a folder of its own, and uses only sockets in that folder. It runs without the malloc first,
 //! and then with the library that `freehold run` carries, once for each set of options. A script whose programs are
 //! missing on this machine is left out, with a message.
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::sandbox::Sandbox;
-use super::{conformance, profile, smoke};
+use super::{conformance, profile, smoke, storm};
 use crate::command;
 use crate::error::{Error, on_file};
 use crate::stage::Outcome;
@@ -103,7 +103,7 @@ const NOBODY: u32 = 65534;
 pub(crate) fn run() -> Result<Outcome, Error> {
     let scratch = tempfile::tempdir().map_err(on_file("create a folder in", &env::temp_dir()))?;
     let sandbox = Sandbox::new(smoke::freehold()?, scratch.path())?;
-    let checked = conformance::run(&sandbox)? + profile::run(&sandbox)?;
+    let checked = conformance::run(&sandbox)? + profile::run(&sandbox)? + storm::run_briefly(&sandbox)?;
     let (present, absent): (Vec<_>, Vec<_>) = CASES.iter().partition(|case| sandbox.missing(case).is_none());
     for case in absent {
         println!("  skipped: {}, because `{}` is not installed", case.name, sandbox.missing(case).unwrap_or_default());

@@ -19,6 +19,7 @@ mod smoke;
 pub(crate) mod soak;
 mod spelling;
 mod stages;
+pub(crate) mod storm;
 pub(crate) mod uncoupled;
 
 pub(crate) use stages::RUN;

@@ -11,7 +11,7 @@ mod interpreter;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::baremetal;
-use crate::ci::{boot, loom, python, sanitizer, soak, uncoupled};
+use crate::ci::{boot, loom, python, sanitizer, soak, storm, uncoupled};
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
@@ -29,7 +29,7 @@ const STEPS: u64 = 1_000_000_000;
 /// The nightly run, which reports the failures of all its stages.
 pub(crate) static RUN: Run = Run { task: "nightly", stages: &STAGES, after_failure: AfterFailure::Continue };
 
-static STAGES: [Stage; 16] = [
+static STAGES: [Stage; 17] = [
     Stage {
         name: "miri",
         summary: "the core's unit tests have no undefined behaviour",
@@ -52,6 +52,12 @@ static STAGES: [Stage; 16] = [
     },
     Stage { name: "models", summary: "ten times the random steps of the core's tests", budget: 900, run: models },
     Stage { name: "soak", summary: "minutes of stress with threads, signals and moves", budget: 900, run: long_soak },
+    Stage {
+        name: "storm",
+        summary: "half an hour of threads, forks, limits and failed system calls under the preloaded malloc",
+        budget: 2400,
+        run: storm::run,
+    },
     Stage {
         name: "baremetal",
         summary: "a small kernel boots on every processor, also with an interrupt between any two instructions",

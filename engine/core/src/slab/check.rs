@@ -143,6 +143,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// No other call allocates, frees, shrinks, or uses this allocator in any other way meanwhile: the check reads
     /// links in free objects, and no lock keeps another CPU from handing these objects out.
     pub unsafe fn check(&self) -> Result<SlabCensus, SlabViolation> {
+        // SAFETY: the caller promises that nothing else uses the allocator, and no slab is at the end of the frames.
+        unsafe { self.check_before(self.map.frames().end) }
+    }
+
+    /// Does what [`check`](Self::check) does, for callers that know that no slab is at the frame `end` or above. Only
+    /// the pages before it are looked at.
+    ///
+    /// # Errors
+    /// The first violation that is found.
+    ///
+    /// # Safety
+    /// As for [`check`](Self::check).
+    pub unsafe fn check_before(&self, end: Pfn) -> Result<SlabCensus, SlabViolation> {
         let mut census = SlabCensus::default();
         let mut sheaves_found = 0;
         for cache in self.each_cache() {
@@ -151,7 +164,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 sheaves_found += self.check_sheaves(cache)?;
             }
             let mut found = 0;
-            for pfn in self.map.slabs_of_cache(cache.id, cache.layout.order) {
+            for pfn in self.map.slabs_of_cache_before(end, cache.id, cache.layout.order) {
                 let free = self.check_slab(cache, pfn)?;
                 if self.is_sheaf_cache(cache.id) {
                     census.sheaves += u64::from(cache.layout.objects - free);
@@ -165,7 +178,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 return Err(SlabViolation::Slabs { cache: cache.id, expected, found });
             }
             census.slabs += found;
-            self.check_places(cache)?;
+            self.check_places(cache, end)?;
         }
         if census.sheaves != sheaves_found {
             return Err(SlabViolation::Sheaves { expected: census.sheaves, found: sheaves_found });
@@ -251,7 +264,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Checks that the slabs on lists and stacks of a cache are on the right ones and counted correctly, and that all
     /// queued slabs are on one.
-    fn check_places(&self, cache: &Cache) -> Result<(), SlabViolation> {
+    fn check_places(&self, cache: &Cache, end: Pfn) -> Result<(), SlabViolation> {
         let mut listed = 0;
         for cpu in self.pages.cpu_ids() {
             let partial = self.cpu_partial(cpu, cache.id);
@@ -273,15 +286,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             listed += self.check_listed(cache, list.iter(self.map), Owner::Node)?;
             self.check_counts(&list, |pfn| self.is_wholly_free(cache, pfn) == is_counted_free(self.map.slab(pfn)))?;
         }
-        match self.queued_slabs(cache).next() {
+        match self.queued_slabs(cache, end).next() {
             // All listed slabs are queued. So if the numbers differ, some queued slab is not listed.
-            Some(slab) if self.queued_slabs(cache).count() != listed => Err(SlabViolation::Lost { slab }),
+            Some(slab) if self.queued_slabs(cache, end).count() != listed => Err(SlabViolation::Lost { slab }),
             _ => Ok(()),
         }
     }
 
-    fn queued_slabs(&self, cache: &Cache) -> impl Iterator<Item = Pfn> {
-        let slabs = self.map.slabs_of_cache(cache.id, cache.layout.order);
+    fn queued_slabs(&self, cache: &Cache, end: Pfn) -> impl Iterator<Item = Pfn> {
+        let slabs = self.map.slabs_of_cache_before(end, cache.id, cache.layout.order);
         slabs.filter(|&pfn| self.map.slab(pfn).remote().is_queued())
     }
 

@@ -148,8 +148,18 @@ impl<'m> SlabMap<'m> {
     /// slabs of the cache. Without a lock, a block may be discarded at once. Costs a look at each block of that order
     /// in the range.
     pub(super) fn slabs_of_cache(&self, cache: CacheId, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
+        self.slabs_of_cache_before(self.frames().end, cache, order)
+    }
+
+    /// Returns the first frames of a cache's slabs before the frame `end`. Only the pages before it are looked at.
+    pub(super) fn slabs_of_cache_before(
+        &self,
+        end: Pfn,
+        cache: CacheId,
+        order: Order,
+    ) -> impl Iterator<Item = Pfn> + use<'m> {
         let map = *self;
-        let end = self.first + self.pages() as u32;
+        let end = end.min(self.frames().end).raw();
         let start = self.first.checked_next_multiple_of(order.pages()).unwrap_or(end);
         (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == cache)
     }

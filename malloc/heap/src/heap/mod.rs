@@ -20,12 +20,12 @@ use freehold::PageAllocator;
 use freehold::base::carve::Storage;
 use freehold::base::lock::Locked;
 use freehold::base::{Gfp, NodeId, Order, Pfn};
-use freehold::page::{Config, ConfigError, OnlineError, Zone};
+use freehold::page::{Config, ConfigError, OnlineError, Violation, Zone};
 use freehold::platform::Platform;
 use freehold::policy::Policy;
 use freehold::slab::cpu::CACHES_MAX;
 use freehold::slab::fast_path::{FastPath, Frontend};
-use freehold::slab::{Cache, CacheUsage, CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
+use freehold::slab::{Cache, CacheUsage, CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator, SlabViolation};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -118,6 +118,17 @@ impl HeapError {
     fn is_blocked(&self) -> bool {
         matches!(self, HeapError::Reserve { errno: Errno::EXIST, .. })
     }
+}
+
+/// Inconsistent state of a heap, which [`Heap::check`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeapViolation {
+    /// A page, a block of pages or a list of blocks.
+    #[error("pages: {0}")]
+    Pages(Violation),
+    /// A slab, a list of slabs or a sheaf.
+    #[error("objects: {0}")]
+    Objects(SlabViolation),
 }
 
 /// An allocator of objects by size, in one address range.
@@ -312,6 +323,21 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     pub fn each_size(&self, visit: impl FnMut(&Cache, CacheUsage)) {
         let pages = self.end.load(Relaxed) / PAGE_SIZE as usize;
         self.slab.usage_before(Pfn::new(pages as u32), visit);
+    }
+
+    /// Checks the pages, slabs, lists and sheaves of the heap. Reads the state of each page that has come online.
+    ///
+    /// # Errors
+    /// The first violation that is found.
+    ///
+    /// # Safety
+    /// No other call uses the heap meanwhile.
+    pub unsafe fn check(&self) -> Result<(), HeapViolation> {
+        self.pages().check().map_err(HeapViolation::Pages)?;
+        let end = Pfn::new((self.online.load(Relaxed) / PAGE_SIZE as usize) as u32);
+        // SAFETY: the caller promises that no other call uses the heap, and no slab is in memory that has not come
+        // online.
+        unsafe { self.slab.check_before(end) }.map_err(HeapViolation::Objects).map(|_| ())
     }
 
     /// Writes the number of free blocks of each order, in the format of `/proc/buddyinfo`.

@@ -17,10 +17,12 @@ const POSSIBLE: &CStr = c"/sys/devices/system/cpu/possible";
 pub const MAX_CPUS: u16 = 8192;
 
 /// Returns one more than the highest number that a CPU of this machine may ever have. The number is determined once and
-/// without allocation, because a malloc needs it before it has memory.
+/// without allocation, because a malloc needs it before it has memory. If it can be read neither from /sys nor from the
+/// kernel, for example under a filter of system calls, it is [`MAX_CPUS`], whose
+/// tables take 70 MiB.
 ///
 /// # Panics
-/// If the number is above [`MAX_CPUS`]; or if it can be read neither from /sys nor from the kernel.
+/// If the number is above [`MAX_CPUS`].
 pub fn cpu_count() -> u16 {
     match COUNT.load(Relaxed) {
         0 => count_cpus(),
@@ -31,14 +33,14 @@ pub fn cpu_count() -> u16 {
 /// Cached result of [`cpu_count`]; 0 before the first call.
 static COUNT: AtomicU16 = AtomicU16::new(0);
 
-/// Determines the number and caches it. Concurrent callers determine and store the same number.
+/// Determines the number and caches it. Of concurrent callers, the first determines it, because a system call may fail
+/// for one caller only.
 #[cold]
 fn count_cpus() -> u16 {
-    let cpus = count_listed().or_else(mask_bits).expect("Linux reports the CPUs on which a process may run");
+    let cpus = count_listed().or_else(mask_bits).unwrap_or(MAX_CPUS.into());
     let count = u16::try_from(cpus).ok().filter(|&count| count <= MAX_CPUS);
     let count = count.expect("Linux supports at most 8192 CPUs");
-    COUNT.store(count, Relaxed);
-    count
+    COUNT.compare_exchange(0, count, Relaxed, Relaxed).map_or_else(|known| known, |_| count)
 }
 
 /// Returns the number by the list in /sys, which is read into a buffer on the stack; `None` if it cannot be read.

@@ -27,6 +27,7 @@
 //! options       the environment variable FREEHOLD_OPTIONS
 //! sandbox       system calls of a process under a filter
 //! profile       the heap profiler, if the options enable it
+//! check         consistency of the malloc's tables
 //! stats         statistics of used memory
 //! usage         name, memory and CPU time of the process
 //! line          the line of statistics that a process writes at exit
@@ -34,6 +35,7 @@
 //! outline       addresses of the malloc's tables, for readers outside of the process
 //! ```
 
+pub mod check;
 mod count_file;
 mod cpu_activity;
 pub mod fork;

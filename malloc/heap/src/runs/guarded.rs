@@ -19,7 +19,7 @@ const GUARD: u32 = 4;
 /// are a quarter of those that a process may have. linux: DEFAULT_MAX_MAP_COUNT
 const GUARDED_MAX: u32 = 8 << 10;
 
-/// A freed run that is held: it is not in use, and in most cases it has no memory.
+/// A freed run that is held: it is not in use, and in most cases it has no memory and is not charged for any.
 #[derive(Debug)]
 pub struct ProtectedRun {
     run: Claimed,
@@ -57,16 +57,23 @@ pub struct RunExtent {
 
 impl Runs {
     /// Allocates a run of `pages` pages that ends before inaccessible pages. With 8192 such runs in use or held, or if
-    /// the system refuses, the pages behind the run stay accessible. Takes the lock, and makes a system call.
+    /// the system refuses, the pages behind the run stay accessible. Takes the lock, and makes two system calls.
     ///
     /// # Errors
-    /// As for [`alloc`](Self::alloc).
+    /// As for [`alloc`](Self::alloc), and if the system refuses to make the run accessible.
     pub fn alloc_guarded(&self, pages: u32, align: u32) -> Result<Run, Errno> {
-        let run = self.alloc(pages.checked_add(GUARD).ok_or(Errno::NOMEM)?, align)?;
+        let all = pages.checked_add(GUARD).ok_or(Errno::NOMEM)?;
+        let run = self.alloc(all, align)?;
+        let offset = self.offset_of(run.start);
+        // The pages of a run that was held are still inaccessible.
+        if let Err(errno) = self.range.commit(offset, all as usize * PAGE) {
+            self.locked(|space| space.put_unused(&self.table, (offset / PAGE) as u32, all, run.is_zero));
+            return Err(errno);
+        }
         if self.guarded.fetch_add(1, Relaxed) >= GUARDED_MAX {
             return Ok(run);
         }
-        let guard = self.offset_of(run.start) + pages as usize * PAGE;
+        let guard = offset + pages as usize * PAGE;
         // SAFETY: the guard pages were just allocated, and are never passed to the caller for use.
         let _guarded = unsafe { self.range.protect(guard, GUARD as usize * PAGE) };
         Ok(run)
@@ -82,7 +89,7 @@ impl Runs {
 
     /// Frees a guarded run and holds it: its memory is returned to the system, and it becomes inaccessible, unless too
     /// many runs are in use or held or the system refuses. If two threads free the same run, one of them succeeds.
-    /// Makes two system calls.
+    /// Takes the lock, and makes two system calls.
     ///
     /// # Errors
     /// If the address is not the start of a run that is in use.
@@ -100,18 +107,17 @@ impl Runs {
             // SAFETY: the caller gave up the run, so a later access is an error of the program and should terminate it.
             let _protected = unsafe { self.range.protect(offset, bytes) };
         }
+        if memory == HeldMemory::Returned {
+            self.locked(|space| space.uncharge(pages));
+        }
         Ok(ProtectedRun { run: Claimed { first, pages }, memory })
     }
 
-    /// Makes a held run available for allocation again. Takes the lock, and makes a system call. If the system refuses
-    /// to make the run accessible, it stays held for ever.
+    /// Makes a held run available for allocation again. It becomes accessible when it is allocated. Takes the lock.
     pub fn release(&self, ProtectedRun { run: Claimed { first, pages }, memory }: ProtectedRun) {
-        if self.range.commit(first as usize * PAGE, pages as usize * PAGE).is_err() {
-            return;
-        }
         self.guarded.fetch_sub(1, Relaxed);
         self.locked(|space| match memory {
-            HeldMemory::Returned => space.put_empty(&self.table, first, pages),
+            HeldMemory::Returned => space.put_held(&self.table, first, pages),
             HeldMemory::Kept => space.put(&self.table, first, pages, 0),
         });
     }
@@ -137,6 +143,27 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::budget::MemoryBudget;
+
+    #[test]
+    fn held_run_is_not_charged() {
+        static BUDGET: MemoryBudget = MemoryBudget::unlimited();
+        const LIMIT: usize = 8 << 20;
+        BUDGET.set_limit(LIMIT);
+        let runs = Runs::with_budget(64 << 20, 1, &BUDGET).unwrap();
+        // Together these runs are larger than the limit, and all of them are held.
+        let held = [(); 6].map(|()| {
+            let run = runs.alloc_guarded(1000, 1).unwrap();
+            // SAFETY: the test allocated the run and does not use it any more.
+            unsafe { runs.hold(run.start) }.unwrap()
+        });
+        held.into_iter().for_each(|run| runs.release(run));
+        let again = runs.alloc_guarded(1000, 1).unwrap();
+        // SAFETY: the run was just allocated with a thousand pages before its guard.
+        unsafe { again.start.write_bytes(1, 1000 * PAGE) };
+        assert_eq!(runs.alloc_guarded(1200, 1), Err(Errno::NOMEM));
+        assert_eq!(runs.check(), Ok(()));
+    }
 
     #[test]
     fn no_held_run_is_zero() {

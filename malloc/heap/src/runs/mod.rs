@@ -268,6 +268,14 @@ impl Runs {
         self.cached.bytes()
     }
 
+    /// Walks the used part of the range. Takes the lock.
+    ///
+    /// # Errors
+    /// The first invariant that is violated.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.space.lock().check(&self.table)
+    }
+
     fn locked<R>(&self, change: impl FnOnce(&mut Space) -> R) -> R {
         let mut space = self.space.lock();
         let result = change(&mut space);

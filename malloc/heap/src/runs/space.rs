@@ -158,11 +158,24 @@ impl Space {
         self.join(table, first, pages, Kind::Backed, now);
     }
 
-    /// Frees a claimed run that has lost its memory.
-    pub(super) fn put_empty(&mut self, table: &Table, first: u32, pages: u32) {
+    /// Frees a run in use that its caller has not written to. It has no memory if `is_empty`.
+    pub(super) fn put_unused(&mut self, table: &Table, first: u32, pages: u32, is_empty: bool) {
+        if !is_empty {
+            return self.put(table, first, pages, 0);
+        }
+        self.uncharge(pages);
+        self.put_held(table, first, pages);
+    }
+
+    /// Frees a claimed run that has lost its memory and is not charged any more.
+    pub(super) fn put_held(&mut self, table: &Table, first: u32, pages: u32) {
         self.usage.used -= pages as usize * PAGE;
-        self.budget.release(pages as usize * PAGE);
         self.join(table, first, pages, Kind::Empty, 0);
+    }
+
+    /// Ends the charge of pages that have lost their memory and that no request can use yet.
+    pub(super) fn uncharge(&self, pages: u32) {
+        self.budget.release(pages as usize * PAGE);
     }
 
     /// Shortens a run in use to `pages` pages, and frees the rest.
@@ -356,7 +369,6 @@ impl Space {
     }
 
     /// Walks the range and returns the first violated invariant.
-    #[cfg(test)]
     pub(super) fn check(&self, table: &Table) -> Result<(), &'static str> {
         let (mut page, mut last, mut usage) = (0, Kind::Used, Usage::default());
         while page < self.end {

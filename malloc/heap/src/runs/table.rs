@@ -157,7 +157,6 @@ impl Table {
     }
 
     /// Returns the hole that begins at a page.
-    #[cfg(test)]
     pub(super) fn hole_at(&self, page: u32) -> Option<Range<u32>> {
         self.holes.iter().find(|hole| hole.start == page)
     }

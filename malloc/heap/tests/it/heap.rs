@@ -1,6 +1,6 @@
 //! Tests of heaps with each primitive: objects do not overlap, heaps grow, run out of memory, and stay consistent.
 
-use std::ptr::NonNull;
+use std::ptr::{NonNull, with_exposed_provenance_mut};
 
 use fastrand::Rng;
 use freehold::base::CpuId;
@@ -9,7 +9,7 @@ use freehold::policy::slab::{SlabLinks, SlabPolicy};
 use freehold::slab::fast_path::{Sheaves, Tagged};
 use freehold::slab::freelist::Plain;
 use freehold::slab::{CpuLocal, ObjectError};
-use freehold_malloc::heap::{Heap, HeapConfig, HeapError, PieceSize};
+use freehold_malloc::heap::{Heap, HeapConfig, HeapError, HeapViolation, PieceSize};
 use freehold_malloc::os::budget::MemoryBudget;
 use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
@@ -237,6 +237,24 @@ fn invalid_requests_and_heap_sizes_are_errors() {
     assert_eq!(error, HeapError::Size { bytes: usize::MAX });
     let error = Heap::with_locks(&config(1 << 50, Policy::FREEHOLD)).expect_err("as well");
     assert!(error.to_string().contains("use at most 16 TiB"), "{error}");
+}
+
+#[test]
+fn check_finds_a_planted_slab() {
+    let heap = Heap::with_locks(&config(SECTION, Policy::FREEHOLD)).expect("there is room");
+    let object = heap.malloc(1000).expect("there is memory");
+    // SAFETY: no other thread uses the heap.
+    assert_eq!(unsafe { heap.check() }, Ok(()));
+    let first = heap.memory().start().addr().get();
+    let kinds = with_exposed_provenance_mut::<u8>(heap.slab().tables().kinds as usize);
+    // SAFETY: the table has a byte for each page that has come online, and only this test writes to it. Afterwards the
+    // heap is only checked and dropped.
+    unsafe {
+        let kind = kinds.add((object.addr().get() - first) / 4096).read();
+        kinds.add(504).write(kind);
+        let violation = heap.check().expect_err("that page begins no slab");
+        assert!(matches!(violation, HeapViolation::Objects(_)), "{violation}");
+    }
 }
 
 #[test]

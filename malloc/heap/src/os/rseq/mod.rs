@@ -147,8 +147,7 @@ unsafe impl CpuLocal for Rseq {
     /// Fences the CPU by a system call. It takes a fraction of a microsecond if the CPU runs another process, and some
     /// microseconds if the CPU must be interrupted.
     fn fence(&self, cpu: CpuId) -> FenceOutcome {
-        fence(cpu);
-        FenceOutcome::Ended
+        fence(cpu)
     }
 
     #[inline(always)]
@@ -162,15 +161,20 @@ unsafe impl CpuLocal for Rseq {
     }
 }
 
+/// Attempts to fence a CPU, and to register for the fence, before the CPU counts as out of reach.
+const ATTEMPTS: u32 = 8;
+
 /// Makes the kernel restart the section that runs on a CPU, if any. A process registers once for this fence; some
-/// kernels require that a forked child registers again. Panics if the kernel does not execute the fence any more;
-/// [`can_fence`](Rseq::can_fence) finds that out before.
-fn fence(cpu: CpuId) {
+/// kernels require that a forked child registers again. A filter may forbid the fence at any time, although
+/// [`can_fence`](Rseq::can_fence) was true before. The objects on that CPU are then leaked.
+fn fence(cpu: CpuId) -> FenceOutcome {
     // SAFETY: `from_raw` accepts any number here, because the kernel treats an unknown CPU as one that runs nothing.
     let target = unsafe { Cpuid::from_raw(cpu.0.into()) };
-    if membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, target).is_err() {
-        let fenced = membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq)
-            .and_then(|()| membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, target));
-        fenced.expect("the kernel had this fence when the process started");
+    for _ in 0..ATTEMPTS {
+        if membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, target).is_ok() {
+            return FenceOutcome::Ended;
+        }
+        let _registered = membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq);
     }
+    FenceOutcome::Unanswered
 }
