@@ -94,6 +94,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         hash
     }
 
+    /// Returns whether one of these pages belongs to a slab or is an object of whole pages. Takes no lock.
+    pub fn has_slab(&self, pages: core::ops::Range<Pfn>) -> bool {
+        (pages.start.raw()..pages.end.raw()).any(|page| self.map.kind(Pfn::new(page)) != map::NONE)
+    }
+
     /// Returns the addresses of the tables that describe the use of each page. Readers outside the process find the
     /// tables there as long as the allocator exists.
     pub fn tables(&self) -> Tables {

@@ -37,6 +37,8 @@ pub(super) struct Cost {
     pub steps: u64,
     /// Number of child processes that failed.
     pub lost: u64,
+    /// Memory that is charged to the control group of the load, in KiB; 0 if the load has none.
+    pub charged_kib: u64,
 }
 
 /// Costs of all loads under all mallocs: by round, load and malloc; `None` where the load failed.

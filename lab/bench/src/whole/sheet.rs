@@ -24,7 +24,7 @@ struct Kind {
 }
 
 /// All figures, in the order of the report.
-const KINDS: [Kind; 15] = [
+const KINDS: [Kind; 17] = [
     kind(LoadTable::Pairs, "Pairs: CPU time in ns of each", |cost, _| CPU_OF_STEP(cost)),
     kind(LoadTable::Resident, "Blocks that stay: resident memory divided by live memory", |cost, _| {
         grown_kib(cost) * 1024.0 / cost.live_bytes as f64
@@ -50,6 +50,12 @@ const KINDS: [Kind; 15] = [
     kind(LoadTable::Services, "Services: CPU time in ms", |cost, _| cost.cpu_ns as f64 / 1e6),
     kind(LoadTable::Services, "Services: peak resident memory in MiB", |cost, _| cost.peak_kib as f64 / 1024.0),
     kind(LoadTable::Services, "Services: resident memory in MiB at the end", |cost, _| {
+        cost.resident_kib as f64 / 1024.0
+    }),
+    kind(LoadTable::HugePages, "Huge pages: MiB charged to the control group, with 32 MiB in use", |cost, _| {
+        cost.charged_kib as f64 / 1024.0
+    }),
+    kind(LoadTable::HugePages, "Huge pages: resident MiB, with 32 MiB in use", |cost, _| {
         cost.resident_kib as f64 / 1024.0
     }),
 ];

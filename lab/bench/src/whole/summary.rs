@@ -155,7 +155,18 @@ mod tests {
     /// Returns the cost with this CPU time and twice this peak memory.
     fn cost(figure: u64) -> Option<Cost> {
         let (cpu_ns, peak_kib) = (figure, 2 * figure);
-        Some(Cost { cpu_ns, peak_kib, resident_kib: 1, live_bytes: 0, start_kib: 0, faults: 0, steps: 1, lost: 0 })
+        let (resident_kib, charged_kib, steps) = (1, 0, 1);
+        Some(Cost {
+            cpu_ns,
+            peak_kib,
+            resident_kib,
+            live_bytes: 0,
+            start_kib: 0,
+            faults: 0,
+            steps,
+            lost: 0,
+            charged_kib,
+        })
     }
 
     fn names() -> Vec<String> {

@@ -23,6 +23,8 @@ pub enum Table {
     Forks,
     /// Patterns of services: CPU time, and resident memory at the end.
     Services,
+    /// Mostly free memory under huge pages (`always`): resident and charged memory after an idle minute.
+    HugePages,
     /// Programs of other projects: CPU time and peak resident memory.
     Programs,
     /// Programs of other projects with 64 MiB of memory: whether they run.
@@ -170,6 +172,7 @@ impl Workload {
             Workload::Starts => Table::Start,
             Workload::Forks => Table::Forks,
             Workload::Cycles | Workload::ForkServer => Table::Services,
+            Workload::SparseSmall | Workload::SparseLarge => Table::HugePages,
             // These two programs belong to the loads of earlier reports, whose means include them.
             Workload::Redis | Workload::Compiler => Table::Loads,
             _ if programs::Program::of_workload(self).is_some() => Table::Programs,

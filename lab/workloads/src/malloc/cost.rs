@@ -25,6 +25,8 @@ pub(super) struct Cost {
     pub steps: usize,
     /// Child processes that failed.
     pub lost: usize,
+    /// Memory that is charged to the control group of the load, in KiB; 0 if the load has none.
+    pub charged: u64,
 }
 
 /// State of the process when a load began.
@@ -96,8 +98,9 @@ impl Status {
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Cost { cpu_ns, peak, resident, live, start, faults, steps, lost } = self;
+        let Cost { cpu_ns, peak, resident, live, start, faults, steps, lost, charged } = self;
         write!(f, "{{\"cpu_ns\":{cpu_ns},\"peak_kib\":{peak},\"resident_kib\":{resident},\"live_bytes\":{live},")?;
-        write!(f, "\"start_kib\":{start},\"faults\":{faults},\"steps\":{steps},\"lost\":{lost}}}")
+        write!(f, "\"start_kib\":{start},\"faults\":{faults},\"steps\":{steps},\"lost\":{lost},")?;
+        write!(f, "\"charged_kib\":{charged}}}")
     }
 }

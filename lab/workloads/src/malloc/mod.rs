@@ -19,6 +19,7 @@ mod pairs;
 mod phases;
 mod producers;
 mod programs;
+mod sparse;
 mod system;
 mod threads;
 mod work;
@@ -103,6 +104,10 @@ pub enum Workload {
     Cycles,
     /// A parent with a large heap forks children that allocate and free, as a web server that forks in advance.
     ForkServer,
+    /// 256 MiB of blocks of 1,000 bytes, of which an eighth of each 2 MiB stays; then a minute without a request.
+    SparseSmall,
+    /// As `sparse-small`, with blocks of 100,000 bytes.
+    SparseLarge,
     /// A redis server whose clients read 100 elements of a list.
     RedisLrange,
     /// A redis server whose clients add to a list.
@@ -182,6 +187,8 @@ fn measure_pattern(args: &MallocArgs) -> io::Result<Cost> {
         Workload::IdleThreads => return idlers::idle(args.scale(1000)),
         Workload::ComeAndGo => return idlers::come_and_go(args.scale(10_000)),
         Workload::Forks => return forks::forks(args.scale(5000)),
+        Workload::SparseSmall => return sparse::sparse(1000, |full| args.scale(full)),
+        Workload::SparseLarge => return sparse::sparse(100_000, |full| args.scale(full)),
         Workload::ForkServer => return fork_server::fork_server(args.scale(8), args.percent as usize),
         _ => Live::default(),
     };

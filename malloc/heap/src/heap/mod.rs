@@ -7,6 +7,7 @@
 
 mod ranges;
 mod returned;
+mod sparse;
 mod supply;
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,7 @@ use crate::os::mmap::{HugePages, Reservation};
 use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, lock_cpus};
 use crate::os::rseq::{Rseq, Unavailable};
 use ranges::{Metadata, Ranges};
-use returned::{HUGE, LEAST};
+use returned::{HUGE, LEAST, PageBlock};
 use supply::Supply;
 
 /// Frames of a section of the engine.
@@ -279,11 +280,15 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     }
 
     /// Returns free memory to the system as [`give_back`](Self::give_back) does, and then free pieces of blocks that
-    /// are partly in use, the largest first, down to `least`. If huge pages back the heap, this splits them.
+    /// are partly in use, the largest first, down to `least`. If huge pages back the heap, this splits them. Blocks of
+    /// which less than a quarter is in use have all their pieces returned, down to 32 KiB.
     pub fn give_back_pieces(&self, bytes: usize, least: PieceSize) -> usize {
         let mut given = self.give_back(bytes);
         for order in least.order().to(HUGE).rev() {
             given += self.give_back_of(order, bytes.saturating_sub(given));
+        }
+        if least == PieceSize::HalfHuge {
+            given += self.give_back_sparse(bytes.saturating_sub(given));
         }
         given
     }
@@ -294,14 +299,22 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         let mut given = 0;
         while given < bytes
             && let Some(block) = supply::take_block(self.pages(), order)
-            && supply::empty(self.pages(), &self.ranges.memory, block).is_ok()
+            && self.give_back_block(block)
         {
-            let mut supply = self.supply.lock();
-            supply.put(block);
-            self.take_note(&supply);
             given += block.bytes();
         }
         given
+    }
+
+    /// Returns a block that was taken from the engine to the system, and returns whether the system accepted it.
+    fn give_back_block(&self, block: PageBlock) -> bool {
+        let is_empty = supply::empty(self.pages(), &self.ranges.memory, block).is_ok();
+        if is_empty {
+            let mut supply = self.supply.lock();
+            supply.put(block);
+            self.take_note(&supply);
+        }
+        is_empty
     }
 
     /// Unmaps the blocks of 2 MiB that were returned to the system. They are mapped again when they are needed. Costs a
@@ -409,7 +422,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
 pub enum PieceSize {
     /// 32 KiB.
     Small,
-    /// 1 MiB, for memory that huge pages back: at least half of the huge page is free then.
+    /// 1 MiB, for memory that huge pages back: at least half of the huge page is free then. All pieces of a huge page of
+    /// which less than a quarter is in use.
     HalfHuge,
 }
 

@@ -4,8 +4,8 @@
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicUsize};
 
 use super::gap;
 pub use super::gap::Region;
@@ -31,6 +31,33 @@ pub struct Reservation {
 unsafe impl Send for Reservation {}
 // SAFETY: methods with `&self` only make system calls, or require by their contract that the bytes are not in use.
 unsafe impl Sync for Reservation {}
+
+/// Bytes of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Treatment of a huge page of which [`Reservation::give_back`] returns a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PartOfHugePage {
+    /// The kernel decides. It keeps the huge page whole, and charged to the control group, until memory is short.
+    Lazy,
+    /// The huge page is split at once, which costs a system call for each part.
+    /// linux: mm/huge_memory.c:madvise_free_huge_pmd, deferred_split_folio
+    Split,
+}
+
+/// The treatment for all reservations, a [`PartOfHugePage`]. Another value before it is set.
+static PART_OF_HUGE_PAGE: AtomicU8 = AtomicU8::new(u8::MAX);
+
+/// Sets the treatment of huge pages of which a part is returned.
+pub fn set_part_of_huge_page(treatment: PartOfHugePage) {
+    PART_OF_HUGE_PAGE.store(treatment as u8, Relaxed);
+}
+
+/// Returns whether the treatment of huge pages of which a part is returned was set.
+pub fn is_part_of_huge_page_set() -> bool {
+    PART_OF_HUGE_PAGE.load(Relaxed) != u8::MAX
+}
 
 /// Advice to the kernel about backing a range with huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,8 +213,12 @@ impl Reservation {
     /// The contents of the pages are not needed any more.
     pub unsafe fn give_back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(offset, bytes)?;
+        let is_whole = (offset | bytes).is_multiple_of(HUGE_PAGE);
         // SAFETY: the part is inside this mapping, and the caller promised that its contents are not needed.
         unsafe {
+            if !is_whole && PART_OF_HUGE_PAGE.load(Relaxed) == PartOfHugePage::Split as u8 {
+                let _split = madvise(self.place(offset), bytes, Advice::LinuxFree);
+            }
             match madvise(self.place(offset), bytes, Advice::LinuxDontNeed) {
                 Err(Errno::INVAL) => dont_need_locked(self.place(offset), bytes),
                 result => result,

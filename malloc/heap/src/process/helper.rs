@@ -6,7 +6,8 @@
 //!
 //! The helper sleeps for a quarter of a second between two passes. It blocks all signals. Some namespaces can be left
 //! only by a process with one thread, so [`stop`] ends the helper before such a system call. The helper also ends by
-//! itself when the program has had only one thread for ten seconds. The next thread of the program starts it again.
+//! itself when for ten seconds the program has had only one thread and has not freed more than a mebibyte at once. The
+//! next thread of the program starts it again.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
@@ -33,7 +34,7 @@ const PAUSE: rustix::fs::Timespec = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 2
 /// Passes without a change of the used and free bytes, after which objects in CPUs' caches are returned as well.
 const IDLE: u32 = 8;
 /// Passes without a change after which all that can be returned has been, so further passes return nothing. The helper
-/// also ends after this many passes in which the program had only one thread.
+/// also ends after this many passes in which the program had only one thread and did not free much.
 const SETTLED: u32 = 40;
 
 /// State of the helper: one of the constants below.
@@ -181,7 +182,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         if idle < SETTLED {
             make_pass(malloc, idle, has_own_files);
         }
-        alone = if is_only_other_thread() { alone + 1 } else { 0 };
+        let has_freed = now.free > seen.1 + LITTLE;
+        alone = if is_only_other_thread() && !has_freed { alone + 1 } else { 0 };
         if alone >= SETTLED && leave() {
             break;
         }
@@ -193,6 +195,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 
 /// Returns memory after `idle` passes without a change.
 fn make_pass(malloc: &Malloc, idle: u32, has_own_files: bool) {
+    RETURNS.look_at_huge_pages(malloc);
     let moment = ticks::now();
     let is_first = RETURNS.begin_moment(moment);
     let free = malloc.measure().free;

@@ -24,7 +24,8 @@
 //!
 //! Runs are returned one by one, largest first, and memory of the heap in wholly free blocks of 2 MiB. Free pieces of
 //! other blocks are returned after they have been free for four to eight seconds, pieces of at least 32 KiB. Where huge
-//! pages back the heap, a piece has at least 1 MiB, since its return splits a huge page. No mapping is split.
+//! pages back the heap, a piece has at least 1 MiB, since its return splits a huge page, unless less than a quarter of
+//! the huge page is in use. No mapping is split.
 //!
 //! # Design
 //!
@@ -50,7 +51,9 @@ use super::sandbox;
 use super::ticks::{TICK, now};
 use super::with_heap;
 use crate::heap::PieceSize;
-use crate::os::mmap::{HugePages, huge_pages_are_default};
+use crate::os::mmap::{
+    HugePages, PartOfHugePage, huge_pages_are_default, is_part_of_huge_page_set, set_part_of_huge_page,
+};
 
 /// Divisor of the bytes in use, for the long-term limit of free memory.
 const KEPT_SHARE: usize = 4;
@@ -188,6 +191,7 @@ impl Returns {
         let (of_runs, of_heap) =
             (by_heap.min(runs.free.saturating_sub(kept)), by_runs.min(heap.free.saturating_sub(kept)));
         if of_runs > 0 {
+            self.look_at_huge_pages(malloc);
             malloc.runs.give_back(of_runs, u32::MAX);
         }
         if of_heap > 0 {
@@ -291,9 +295,18 @@ impl Returns {
         self.give_back_pieces(malloc, kept, now);
     }
 
+    /// Finds out once whether huge pages may back memory, before memory is returned.
+    #[inline]
+    pub(super) fn look_at_huge_pages(&self, malloc: &Malloc) {
+        if !is_part_of_huge_page_set() {
+            piece_size(malloc.options.huge_pages);
+        }
+    }
+
     /// Returns at least `bytes` bytes to the system, or all free bytes if there are fewer: first runs that were freed
     /// no later than `until`, then blocks of the heap.
     fn step(&self, malloc: &Malloc, bytes: usize, until: u32) {
+        self.look_at_huge_pages(malloc);
         let given = malloc.runs.give_back(bytes, until);
         let wanted = bytes - given.min(bytes);
         if wanted > 0 {
@@ -367,7 +380,7 @@ impl Malloc {
 
     /// Returns all free memory to the system, including that of objects in CPUs' caches if the process can fence CPUs.
     pub(super) fn give_all_back(&self) {
-        let now = now();
+        let (now, least) = (now(), piece_size(self.options.huge_pages));
         self.runs.drain(now);
         self.runs.give_back(usize::MAX, now);
         let can_fence = self.can_fence();
@@ -375,14 +388,19 @@ impl Malloc {
             if can_fence {
                 heap.slab().shrink();
             }
-            heap.give_back_pieces(usize::MAX, piece_size(self.options.huge_pages))
+            heap.give_back_pieces(usize::MAX, least)
         });
     }
 }
 
 /// Returns the size of the smallest piece of a block that is returned. Under a filter the system's setting is unknown,
-/// so no huge page is split.
+/// so huge pages are assumed. From then on huge pages are split if a part of them is returned.
 fn piece_size(wanted: HugePages) -> PieceSize {
     let may_be_huge = wanted == HugePages::Wanted || sandbox::is_restricted() || huge_pages_are_default();
-    if may_be_huge { PieceSize::HalfHuge } else { PieceSize::Small }
+    let (treatment, size) = match may_be_huge {
+        true => (PartOfHugePage::Split, PieceSize::HalfHuge),
+        false => (PartOfHugePage::Lazy, PieceSize::Small),
+    };
+    set_part_of_huge_page(treatment);
+    size
 }

@@ -162,6 +162,34 @@ fn pieces_of_partly_used_blocks_are_returned_and_used_again() {
     unsafe { heap.slab().check() }.expect("the check must find no error");
 }
 
+/// Fills a heap, frees all objects but those at the start of each 2 MiB, and returns free pieces as where huge pages
+/// back the heap. Returns the bytes that were returned for each 2 MiB, on average.
+fn return_pieces_of_huge_pages(kept: usize) -> usize {
+    const HUGE: usize = 2 << 20;
+    const FULL: usize = 32 * HUGE;
+    const SIZE: usize = 16 << 10;
+    let heap = Heap::with_locks(&config(SECTION, Policy::FREEHOLD)).expect("there is room");
+    let first = heap.memory().start().addr().get();
+    let objects: Vec<_> = (0..FULL / SIZE).map(|_| heap.malloc(SIZE).expect("there is memory")).collect();
+    for object in objects.into_iter().filter(|object| (object.addr().get() - first) % HUGE >= kept) {
+        // SAFETY: the object was allocated above and is freed once.
+        unsafe { heap.free(object) }.expect("the pointer must be an object in use");
+    }
+    heap.slab().shrink();
+    heap.give_back_pieces(usize::MAX, PieceSize::HalfHuge);
+    // SAFETY: no other thread uses the heap.
+    assert_eq!(unsafe { heap.check() }, Ok(()));
+    heap.usage().returned / (FULL / HUGE)
+}
+
+#[test]
+fn sparse_huge_page_is_returned_in_small_pieces() {
+    // A quarter of a huge page is 512 KiB. The last blocks of the heap are not filled, so they are returned as a whole.
+    let (sparse, others) = (return_pieces_of_huge_pages(384 << 10), return_pieces_of_huge_pages(768 << 10));
+    assert!(sparse > 1600 << 10, "{sparse} bytes of each sparse huge page are returned");
+    assert!((1000 << 10..1200 << 10).contains(&others), "{others} bytes of each other huge page are returned");
+}
+
 #[test]
 fn heap_grows_to_its_limit_and_recovers() {
     const SIZE: usize = 1 << 20;

@@ -29,6 +29,9 @@ pub(super) fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
             None => loads.push(load(case)),
         }
     }
+    if let ([], [(name, reason), ..]) = (loads.as_slice(), left_out.as_slice()) {
+        return Err(Error::Input(format!("no load can be measured here; the load `{name}`: {reason}")));
+    }
     let library = find_library()?;
     let others = args.with.iter().map(|given| parse_with(given, &library)).collect::<Result<Vec<_>, _>>()?;
     let request = whole::Request {

@@ -28,6 +28,7 @@ mod tree;
 
 use std::io;
 
+pub(super) use limit::ChargedGroup;
 pub(crate) use limit::Limit;
 pub(super) use tree::tree_kib;
 
@@ -113,6 +114,7 @@ pub(super) fn obstacle(workload: Workload, limit: Option<Limit>) -> Option<Strin
     limited.or_else(|| match workload {
         Workload::Starts => find::missing(&[super::begin::PROGRAM]),
         Workload::Compiler => find::missing(&[super::compiler::COMPILER]),
+        Workload::SparseSmall | Workload::SparseLarge => super::sparse::obstacle(),
         _ => Program::of_workload(workload)?.obstacle(),
     })
 }
