@@ -5,9 +5,9 @@
 //! the system; `supply` implements both. A heap takes memory from the kernel only, so that it can serve as the malloc
 //! of a program.
 
+mod give_back;
 mod ranges;
 mod returned;
-mod sparse;
 mod supply;
 #[cfg(test)]
 mod tests;
@@ -35,8 +35,8 @@ use crate::os::cpus::{MAX_CPUS, cpu_count};
 use crate::os::mmap::{HugePages, Reservation};
 use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, lock_cpus};
 use crate::os::rseq::{Rseq, Unavailable};
+pub use give_back::PieceSize;
 use ranges::{Metadata, Ranges};
-use returned::{HUGE, LEAST, PageBlock};
 use supply::Supply;
 
 /// Frames of a section of the engine.
@@ -264,65 +264,6 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         &self.ranges.memory
     }
 
-    /// Returns free memory to the system in whole blocks of 2 MiB, until at least `bytes` bytes are returned, no block
-    /// is free, or the system refuses a block. Returns the number of bytes. Each block costs some locks, and a system
-    /// call during which no lock is held. If no block is wholly free, wholly free slabs of the node and the pages on
-    /// CPUs' lists are freed first.
-    pub fn give_back(&self, bytes: usize) -> usize {
-        let whole = self.give_back_of(HUGE, bytes);
-        if whole >= bytes {
-            return whole;
-        }
-        // Pages in per-CPU lists and slabs that are kept for later keep a block from being wholly free.
-        self.slab.shrink_nodes();
-        self.pages().drain_all_pages();
-        whole + self.give_back_of(HUGE, bytes - whole)
-    }
-
-    /// Returns free memory to the system as [`give_back`](Self::give_back) does, and then free pieces of blocks that
-    /// are partly in use, the largest first, down to `least`. If huge pages back the heap, this splits them. Blocks of
-    /// which less than a quarter is in use have all their pieces returned, down to 32 KiB.
-    pub fn give_back_pieces(&self, bytes: usize, least: PieceSize) -> usize {
-        let mut given = self.give_back(bytes);
-        for order in least.order().to(HUGE).rev() {
-            given += self.give_back_of(order, bytes.saturating_sub(given));
-        }
-        if least == PieceSize::HalfHuge {
-            given += self.give_back_sparse(bytes.saturating_sub(given));
-        }
-        given
-    }
-
-    /// Returns free blocks of one order to the system, until at least `bytes` bytes are returned, no block is free, or
-    /// the system refuses a block.
-    fn give_back_of(&self, order: Order, bytes: usize) -> usize {
-        let mut given = 0;
-        while given < bytes
-            && let Some(block) = supply::take_block(self.pages(), order)
-            && self.give_back_block(block)
-        {
-            given += block.bytes();
-        }
-        given
-    }
-
-    /// Returns a block that was taken from the engine to the system, and returns whether the system accepted it.
-    fn give_back_block(&self, block: PageBlock) -> bool {
-        let is_empty = supply::empty(self.pages(), &self.ranges.memory, block).is_ok();
-        if is_empty {
-            let mut supply = self.supply.lock();
-            supply.put(block);
-            self.take_note(&supply);
-        }
-        is_empty
-    }
-
-    /// Unmaps the blocks of 2 MiB that were returned to the system. They are mapped again when they are needed. Costs a
-    /// system call for each, with the lock of the supply.
-    pub fn unmap_returned(&self) {
-        self.supply.lock().unmap_returned(&self.ranges);
-    }
-
     /// Returns what the heap's memory is used for. The numbers are read one after the other and need not be consistent
     /// with each other. Takes no lock.
     pub fn usage(&self) -> HeapUsage {
@@ -414,25 +355,6 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             self.slab.take_pages_without_slab();
             self.slab.kmalloc(size, gfp)
         })
-    }
-}
-
-/// Size of the smallest piece of a block of 2 MiB that is returned to the system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PieceSize {
-    /// 32 KiB.
-    Small,
-    /// 1 MiB, for memory that huge pages back: at least half of the huge page is free then. All pieces of a huge page of
-    /// which less than a quarter is in use.
-    HalfHuge,
-}
-
-impl PieceSize {
-    fn order(self) -> Order {
-        match self {
-            PieceSize::Small => LEAST,
-            PieceSize::HalfHuge => Order::new(HUGE.get() - 1),
-        }
     }
 }
 

@@ -251,7 +251,7 @@ fn range_goes_on_behind_other_mappings() {
             assert!(runs.resize(start, pages - 7, 0));
             live.push((start, pages - 7, round as u64));
         }
-        runs.check();
+        assert_eq!(runs.check(), Ok(()));
     }
     for &(start, pages, what) in &live {
         assert!(runs.holds(start, pages, what), "a page belongs to two runs");
@@ -269,7 +269,7 @@ fn range_goes_on_behind_other_mappings() {
     }
     live.into_iter().for_each(|(start, ..)| runs.give(start, 0));
     runs.drain(0);
-    runs.check();
+    assert_eq!(runs.check(), Ok(()));
     assert_eq!(runs.usage().used, 0);
 }
 
@@ -288,7 +288,7 @@ fn range_grows_again_after_the_part_behind_a_hole_was_unmapped() {
         runs.unmap_end();
         runs.unmap_end();
         assert!(runs.range.mapped() < end);
-        runs.check();
+        assert_eq!(runs.check(), Ok(()));
         obstacles.push(Obstacle::behind(&runs.range, PAGE));
     }
     assert_eq!(runs.range.holes().iter().count(), 1, "adjacent holes are one");
@@ -304,7 +304,7 @@ fn run_in_use_is_not_extended_over_a_hole() {
     let behind = runs.alloc(100, 1).unwrap().start;
     assert!(!runs.resize(last, 13, 0) && runs.resize(behind, 200, 0));
     [first, last, behind].into_iter().for_each(|start| runs.give(start, 0));
-    runs.check();
+    assert_eq!(runs.check(), Ok(()));
 }
 
 #[test]
@@ -313,11 +313,11 @@ fn blocked_range_without_room_fails() {
     let first = runs.alloc(100, 1).unwrap().start;
     let rest = Obstacle::behind(&runs.range, 64 * MIB - runs.range.mapped());
     assert!(runs.alloc(1000, 1).is_err());
-    runs.check();
+    assert_eq!(runs.check(), Ok(()));
     drop(rest);
     let second = runs.alloc(1000, 1).unwrap().start;
     [first, second].into_iter().for_each(|start| runs.give(start, 0));
-    runs.check();
+    assert_eq!(runs.check(), Ok(()));
 }
 
 #[test]
@@ -336,6 +336,6 @@ fn range_with_too_many_holes_fails_and_stays_usable() {
         assert!(runs.holds(start, 1, number as u64));
         runs.give(start, 0);
     }
-    runs.check();
+    assert_eq!(runs.check(), Ok(()));
     assert!(runs.alloc(512, 1).is_ok());
 }
