@@ -72,9 +72,11 @@ impl Runs {
 /// # Errors
 /// If the process's memory cannot be read.
 pub(crate) fn walk(target: &mut Target, outline: &Outline) -> Result<Runs, HeapError> {
-    // The number of pages is 32 bits wide; the upper half of the word belongs to another variable.
+    // The number of pages is 32 bits wide; the upper half of the word belongs to another variable. The process lists a
+    // hole before the pages behind it, so the holes are read last.
+    let pages = target.word(outline.run_pages)? & u64::from(u32::MAX);
     let holes = target.holes(outline.run_holes)?;
-    let end = target.end_page(target.word(outline.run_pages)? & u64::from(u32::MAX), &holes)?;
+    let end = target.end_page(pages, &holes)?;
     let mut runs = Runs::default();
     let mut run = PartialRun { kind: Kind::Inside, rest: 0, amount: Amount::default() };
     for (first, pages) in chunks(end, &holes) {

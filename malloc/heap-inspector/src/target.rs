@@ -258,10 +258,10 @@ impl Target {
     ///
     /// # Errors
     /// If the number is larger.
-    pub(crate) fn end_page(&self, said: u64, holes: &[Range<u32>]) -> Result<u32, HeapError> {
+    pub(crate) fn end_page(&self, end: u64, holes: &[Range<u32>]) -> Result<u32, HeapError> {
         let in_holes: u64 = holes.iter().map(|hole| hole.len() as u64).sum();
-        self.pages(said.saturating_sub(in_holes))?;
-        u32::try_from(said).map_err(|_| self.impossible("a page number does not fit 32 bits"))
+        self.pages(end.saturating_sub(in_holes))?;
+        u32::try_from(end).map_err(|_| self.impossible("a page number does not fit 32 bits"))
     }
 
     /// Returns the address of an entry of a table.

@@ -4,6 +4,8 @@
 #define CHECK_H
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define CHECK(that, ...)                                                        \
@@ -15,5 +17,11 @@
             _exit(1);                                                           \
         }                                                                       \
     } while (0)
+
+// Returns whether the malloc has an option.
+static inline int has_option(const char *option) {
+    const char *options = getenv("FREEHOLD_OPTIONS");
+    return options && strstr(options, option);
+}
 
 #endif

@@ -1,6 +1,7 @@
 // System calls of the malloc that fail at random. A process runs the program under a filter of system calls, gets a
-// notice of each call that the malloc makes, and answers a share of them with an error. The calls are those whose
-// instruction is in the library; calls that the malloc makes by the C library fail for the whole program.
+// notice of each call that the malloc makes, and answers a share of them with an error. Calls marked
+// LIBRARY fail if their instruction is in the library. The malloc makes those marked ANY by the C library; they fail for
+// the whole program.
 //
 // The program switches the faults on and off by a signal to its parent. Threads and children of the program inherit the
 // filter. linux: Documentation/userspace-api/seccomp_filter.rst
@@ -111,7 +112,8 @@ static void answer(int notices, unsigned long library[2]) {
     int error = choose_error(&notice, library);
     struct seccomp_notif_resp response = {
         .id = notice.id, .error = -error, .flags = error ? 0 : SECCOMP_USER_NOTIF_FLAG_CONTINUE};
-    ioctl(notices, SECCOMP_IOCTL_NOTIF_SEND, &response);
+    while (ioctl(notices, SECCOMP_IOCTL_NOTIF_SEND, &response) && errno == EINTR) {
+    }
 }
 
 // Runs a program under the filter, and returns its wait status, or -1 if the kernel has no such filters.

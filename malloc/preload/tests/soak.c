@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "check.h"
+#include "consistency.h"
 #include "faults.h"
 
 enum { SLOTS = 96, WORKERS = 4, MAIL = 64, STORM = 24, LIFE = 20000, ROUNDS_LEAST = 14, POLLS = 80, POLLS_BRIEF = 16 };
@@ -46,11 +47,10 @@ static atomic_int is_over;
 static atomic_int is_scarce;
 static _Atomic size_t live;
 static _Atomic(struct block *) mail[MAIL];
-// Way of the run, or the mistake.
-static const char *planted = "";
+// Mode of the run, which may be a planted mistake.
+static const char *mode = "";
 
 // Defined by the preloaded library.
-int freehold_check(void) __attribute__((weak));
 
 static unsigned next(unsigned *state) {
     *state ^= *state << 13;
@@ -59,12 +59,7 @@ static unsigned next(unsigned *state) {
     return *state;
 }
 
-static int has_option(const char *option) {
-    const char *options = getenv("FREEHOLD_OPTIONS");
-    return options && strstr(options, option);
-}
-
-// Distance of the bytes of a block that have a pattern: large blocks are verified in part.
+// Step between the bytes of a block that carry the pattern: large blocks are verified in part.
 static size_t stride(size_t at) { return at < 4 * KIB ? 1 : 509; }
 static unsigned char pattern(unsigned seed, size_t at) { return (unsigned char)(seed + at * 37 + (at >> 8)); }
 
@@ -196,7 +191,6 @@ static void storm_of_threads(void) {
     while (count > 0) pthread_join(threads[--count], NULL);
 }
 
-static void expect_consistency(void) { CHECK(freehold_check && freehold_check() == 0, "the malloc is inconsistent"); }
 
 // Runs in a child process of a process whose threads allocate.
 static void be_child(struct set *inherited, int number) {
@@ -207,13 +201,13 @@ static void be_child(struct set *inherited, int number) {
     pthread_t thread;
     if (number % 4 == 0 && start(&thread, 300)) pthread_join(thread, NULL);
     drop_all(inherited);
-    if (!has_option("return=helper")) expect_consistency();
+    expect_consistency();
     _exit(0);
 }
 
 // Forks children, in a small control group one after the other.
 static void storm_of_forks(struct set *set) {
-    int count = strcmp(planted, "small-group") ? 8 : 1;
+    int count = strcmp(mode, "small-group") ? 8 : 1;
     pid_t children[8];
     for (int n = 0; n < count; n++) {
         children[n] = fork();
@@ -237,7 +231,7 @@ static size_t memory(int field) {
     return strtoul(at, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// Lowers a limit of the process, takes memory until a request fails, and raises the limit again.
+// Lowers a limit of the process, takes memory until a request fails or much is taken, and raises the limit again.
 static void reach_limit(int resource, unsigned *state) {
     struct rlimit before, lowered;
     struct block *blocks[256] = {0};
@@ -249,7 +243,7 @@ static void reach_limit(int resource, unsigned *state) {
     size_t size = sizeof(struct block) + (64 * KIB << next(state) % 3), count = 0;
     while (count < 256 && count * size < live_max && (blocks[count] = make(size, state))) count++;
     for (size_t n = 0; n < count; n++) drop(blocks[n]);
-    // Memory that was freed can be used for other sizes. The threads use it as well, so a request may fail.
+    // Requests of other sizes may fail, since the other threads use the freed memory as well.
     size_t other = size / 3 * 2;
     for (size_t n = 0; n < count / 2; n++) blocks[n] = make(other, state);
     for (size_t n = 0; n < count / 2; n++) drop(blocks[n]);
@@ -292,14 +286,20 @@ static void make_round(struct set *set, unsigned round) {
 
 // Makes a mistake that one of the checks must notice.
 static void plant(struct set *set) {
-    if (!strcmp(planted, "overwrite")) {
+    if (!strcmp(mode, "overwrite")) {
         while (!set->blocks[0]) step(set, 0);
         ((unsigned char *)set->blocks[0])[sizeof(struct block)] ^= 1;
     }
-    if (!strcmp(planted, "leak")) {
+    if (!strcmp(mode, "leak")) {
         for (int n = 0; n < 1000; n++) CHECK(malloc(1000), "no memory");
     }
-    if (!strcmp(planted, "double-free")) {
+    // The option return=never keeps these blocks.
+    if (!strcmp(mode, "keep")) {
+        void *blocks[10];
+        for (int n = 0; n < 10; n++) CHECK((blocks[n] = calloc(4, MIB)) && memset(blocks[n], 1, 4 * MIB), "no memory");
+        for (int n = 0; n < 10; n++) free(blocks[n]);
+    }
+    if (!strcmp(mode, "double-free")) {
         void *volatile twice = malloc(1000);
         free(twice);
         free(twice);
@@ -364,7 +364,7 @@ static void soak(double seconds, int has_faults) {
     for (int n = 0; n < MAIL; n++) drop(atomic_exchange(&mail[n], NULL));
     CHECK(atomic_load(&live) == 0, "%zu bytes are not accounted for", atomic_load(&live));
     expect_consistency();
-    // A mistake is not waited for.
+    // Runs with a mode mistake poll for less time.
     expect_little_memory(resident, in_use, seconds > 0 ? POLLS : POLLS_BRIEF);
     expect_consistency();
 }
@@ -394,14 +394,14 @@ static void be_brief(void) {
 }
 
 int main(int count, char **words) {
-    CHECK(count > 1, "how long?");
+    CHECK(count > 1, "give seconds, and a mode or nothing");
     double seconds = atof(words[1]);
-    if (count > 2) planted = words[2];
-    if (!strcmp(planted, "small-group")) live_max = LIVE_MAX_SMALL;
-    if (!strcmp(planted, "faults")) return supervise(words, seconds, "under-faults");
-    if (!strcmp(planted, "starts")) return supervise(words, seconds, "brief");
-    if (!strcmp(planted, "no-faults")) return supervise(words, seconds, "without-faults");
-    if (!strcmp(planted, "brief")) return be_brief(), 0;
-    soak(seconds, !strcmp(planted, "under-faults"));
+    if (count > 2) mode = words[2];
+    if (!strcmp(mode, "small-group")) live_max = LIVE_MAX_SMALL;
+    if (!strcmp(mode, "faults")) return supervise(words, seconds, "under-faults");
+    if (!strcmp(mode, "starts")) return supervise(words, seconds, "brief");
+    if (!strcmp(mode, "no-faults")) return supervise(words, seconds, "without-faults");
+    if (!strcmp(mode, "brief")) return be_brief(), 0;
+    soak(seconds, !strcmp(mode, "under-faults"));
     return 0;
 }

@@ -1,10 +1,10 @@
 //! Real programs under the malloc: the output and exit status of each must equal those of a run without the malloc.
 //!
 //! The stage first checks the malloc's conformance with C ([`conformance`]), then its heap profiles against a program
-//! whose memory is known ([`profile`]), and runs a short soak ([`storm`]). After that it runs the scripts in `dev/xtask/malloc`. Each script gives a
-//! program some work in a folder of its own, and uses only sockets in that folder. It runs without the malloc first,
-//! and then with the library that `freehold run` carries, once for each set of options. A script whose programs are
-//! missing on this machine is left out, with a message.
+//! whose memory is known ([`profile`]), and runs a short soak ([`storm`]). After that it runs the scripts in
+//! `dev/xtask/malloc`. Each script gives a program some work in a folder of its own, and uses only sockets in that
+//! folder. It runs without the malloc first, and then with the library that `freehold run` carries, once for each set
+//! of options. A script whose programs are missing on this machine is left out, with a message.
 
 use std::env;
 use std::fs;

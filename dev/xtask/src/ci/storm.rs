@@ -40,7 +40,7 @@ const PLANTED: [Planted; 5] = [
     Planted { argument: "leak", options: "return=frees", message: "are in use" },
     Planted { argument: "double-free", options: "return=frees", message: "is already free" },
     Planted { argument: "no-faults", options: "return=frees", message: "no call has failed" },
-    Planted { argument: "soak", options: "return=never", message: "are resident" },
+    Planted { argument: "keep", options: "return=never", message: "are resident" },
 ];
 
 /// Seconds of each run in the nightly run: half an hour for all sets of options.

@@ -53,7 +53,7 @@ static STAGES: [Stage; 17] = [
     Stage { name: "models", summary: "ten times the random steps of the core's tests", budget: 900, run: models },
     Stage { name: "soak", summary: "minutes of stress with threads, signals and moves", budget: 900, run: long_soak },
     Stage {
-        name: "storm",
+        name: "malloc-soak",
         summary: "half an hour of threads, forks, limits and failed system calls under the preloaded malloc",
         budget: 2400,
         run: storm::run,

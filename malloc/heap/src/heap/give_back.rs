@@ -1,8 +1,8 @@
 //! Return of free memory to the system: whole blocks of 2 MiB, and free pieces of other blocks.
 //!
 //! Where huge pages back the heap, the return of a piece splits a huge page, so only large pieces of most blocks are
-//! returned. A huge page that is mostly free costs more memory than it saves time. So a sparse block has all its free
-//! pieces returned.
+//! returned. If less than a quarter of a huge page is in use, the memory is worth the split, so all its free pieces are
+//! returned. Such a block is called sparse.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -13,8 +13,9 @@ use freehold::slab::CpuLocal;
 use super::returned::{HUGE, LEAST, PageBlock};
 use super::{Heap, PAGE_SIZE, supply};
 
-/// Pieces of the smallest size in a block, and the number of them in use from which on a block is not sparse.
+/// Number of pieces of 32 KiB in a block of 2 MiB.
 const PIECES: u32 = HUGE.pages() / LEAST.pages();
+/// A block with fewer pieces in use is sparse.
 const USED_LEAST: u32 = PIECES / 4;
 
 /// Size of the smallest piece of a block of 2 MiB that is returned to the system.
@@ -22,8 +23,8 @@ const USED_LEAST: u32 = PIECES / 4;
 pub enum PieceSize {
     /// 32 KiB.
     Small,
-    /// 1 MiB, for memory that huge pages back: at least half of the huge page is free then. All pieces of a huge page of
-    /// which less than a quarter is in use.
+    /// 1 MiB, for memory that huge pages back: half of a huge page. Of a huge page of which less than a quarter is in
+    /// use, all free pieces of at least 32 KiB.
     HalfHuge,
 }
 
@@ -96,8 +97,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         self.supply.lock().unmap_returned(&self.ranges);
     }
 
-    /// Returns free pieces of sparse blocks to the system, until at least `bytes` bytes are returned or the system
-    /// refuses a piece. Returns the number of bytes. Reads a byte for each page that has come online, and
+    /// Returns free pieces of sparse blocks to the system, until at least `bytes` bytes are returned. A
+    /// block of which the system refuses a piece is left. Returns the number of bytes. Reads a byte for each page that has come online, and
     /// the state of one page in each 2 MiB of a hole.
     fn give_back_sparse(&self, bytes: usize) -> usize {
         let pages = (self.end.load(Relaxed) / PAGE_SIZE as usize) as u32;
@@ -111,7 +112,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         given
     }
 
-    /// Returns whether less than a quarter of a block is in slabs. Free and returned pages count alike.
+    /// Returns whether fewer than a quarter of a block's pieces contain a page of a slab. Free and returned pages count
+    /// alike.
     fn is_sparse(&self, first: Pfn) -> bool {
         let starts = (0..PIECES).map(|piece| first.offset(piece * LEAST.pages()));
         let used = starts.filter(|&start| self.slab.has_slab(start..start.offset(LEAST.pages())));

@@ -205,7 +205,10 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         // SAFETY: the storage was just split off, and the heap owns both the supply and the metadata.
         let mut supply = unsafe { Supply::new(supply, engine.end, config) };
         supply.take(allocator, &ranges)?;
-        ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
+        ranges
+            .memory
+            .advise_part(config.huge_pages, 0, supply.end_bytes())
+            .map_err(|errno| HeapError::HugePages { errno })?;
         let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages, caches: config.caches };
         let secret = seed(memory.base);
         // SAFETY: the kernel has zeroed the storage. The frames are those of `memory`, which is mapped as long as the
@@ -279,7 +282,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         self.slab.usage_before(Pfn::new(pages as u32), visit);
     }
 
-    /// Checks the pages, slabs, lists and sheaves of the heap. Reads the state of each page that has come online.
+    /// Checks the pages, slabs, lists and sheaves of the heap. Reads the state of each page up to the end of the memory
+    /// that has come online, including pages in holes.
     ///
     /// # Errors
     /// The first violation that is found.
@@ -288,7 +292,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// No other call uses the heap meanwhile.
     pub unsafe fn check(&self) -> Result<(), HeapViolation> {
         self.pages().check().map_err(HeapViolation::Pages)?;
-        let end = Pfn::new((self.online.load(Relaxed) / PAGE_SIZE as usize) as u32);
+        let end = Pfn::new((self.end.load(Relaxed) / PAGE_SIZE as usize) as u32);
         // SAFETY: the caller promises that no other call uses the heap, and no slab is in memory that has not come
         // online.
         unsafe { self.slab.check_before(end) }.map_err(HeapViolation::Objects).map(|_| ())

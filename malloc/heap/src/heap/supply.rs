@@ -67,7 +67,7 @@ pub(super) struct Supply {
     end: Pfn,
     /// Metadata of all sections that have no frame online.
     sections: &'static mut [MaybeUninit<u8>],
-    /// Offset of the end of the metadata of sections that have frames online, in the range of the page allocator's.
+    /// End of the metadata of sections that have frames online: an offset in the range of the page allocator's metadata.
     sections_end: usize,
     tables: TablePlaces,
     returned: ReturnedBlocks,
@@ -232,7 +232,7 @@ impl Supply {
         }
         let bytes = block.bytes();
         ranges.memory.map_part(offset_of(block), bytes).map_err(|errno| HeapError::Reserve { bytes, errno })?;
-        let _advised = ranges.memory.advise(self.huge_pages);
+        let _advised = ranges.memory.advise_part(self.huge_pages, offset_of(block), bytes);
         Ok(())
     }
 
@@ -303,7 +303,8 @@ impl Supply {
         self.make_kinds_writable(ranges, end)?;
         grow(&ranges.memory, end.raw() as usize * PAGE_SIZE as usize)?;
         // A kernel without huge pages was reported when the heap was created.
-        let _advised = ranges.memory.advise(self.huge_pages);
+        let (from, bytes) = (start as usize * PAGE_SIZE as usize, (end.raw() - start) as usize * PAGE_SIZE as usize);
+        let _advised = ranges.memory.advise_part(self.huge_pages, from, bytes);
         Ok(range)
     }
 

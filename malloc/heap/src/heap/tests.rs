@@ -67,6 +67,8 @@ fn heap_goes_on_behind_other_mappings() {
     let mut active = 0;
     heap.each_size(|_, usage| active += usage.active);
     assert!(active >= live.len() as u64);
+    // SAFETY: the test has one thread.
+    assert_eq!(unsafe { heap.check() }, Ok(()));
     let holes = heap.ranges.memory.holes();
     assert!(holes.iter().count() >= 10 && !heap.ranges.pages.holes().is_empty());
     for hole in holes.iter() {

@@ -1,8 +1,8 @@
 //! Holes of a range: parts that are never mapped, because the program has other mappings there.
 //!
 //! A range grows without gaps until a mapping of the program blocks its way. The range then continues behind that
-//! mapping, and the part between is a hole. Tables with an entry for each page get a hole as well, so a hole costs
-//! addresses, but no memory.
+//! mapping, and the part between is a hole. Most tables with an entry for each page skip the same pages. A hole
+//! therefore costs addresses, and a range with holes one page of memory for their list.
 
 use core::ops::Range;
 use core::ptr::null_mut;

@@ -110,7 +110,7 @@ impl Reservation {
     ///
     /// # Safety
     /// The contents of the pages are not needed any more, and an access to them does not happen before they are [mapped
-    /// again](Self::map_part).
+    /// again](Self::map_part). If another mapping takes their addresses, the range is not dropped while it exists.
     pub unsafe fn unmap_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         self.expect_part(offset, bytes)?;
         // SAFETY: the part is inside this mapping, and the caller promises that it is not used any more.
@@ -141,17 +141,18 @@ impl Reservation {
         self.bytes
     }
 
-    /// Advises the kernel how to back the mapped part of the range. The kernel may ignore the advice.
+    /// Advises the kernel how to back whole pages of the range. The kernel may ignore the advice.
     ///
     /// # Errors
-    /// If the kernel has no huge pages.
-    pub fn advise(&self, pages: HugePages) -> Result<(), Errno> {
+    /// If the pages are not a part of this reservation, or if the kernel has no huge pages.
+    pub fn advise_part(&self, pages: HugePages, offset: usize, bytes: usize) -> Result<(), Errno> {
         match pages {
             HugePages::BySystem => Ok(()),
-            HugePages::Wanted => self.parts().try_for_each(|(offset, bytes)| {
-                // SAFETY: the part is mapped, and the advice does not change the contents of its pages.
+            HugePages::Wanted => {
+                self.expect_part(offset, bytes)?;
+                // SAFETY: the part is inside this mapping, and the advice does not change the contents of its pages.
                 unsafe { madvise(self.place(offset), bytes, Advice::LinuxHugepage) }
-            }),
+            }
         }
     }
 
@@ -217,6 +218,7 @@ impl Reservation {
         // SAFETY: the part is inside this mapping, and the caller promised that its contents are not needed.
         unsafe {
             if !is_whole && PART_OF_HUGE_PAGE.load(Relaxed) == PartOfHugePage::Split as u8 {
+                // This alone splits a huge page at once. Otherwise it stays whole and charged until memory is short.
                 let _split = madvise(self.place(offset), bytes, Advice::LinuxFree);
             }
             match madvise(self.place(offset), bytes, Advice::LinuxDontNeed) {
@@ -250,6 +252,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         for (offset, bytes) in self.parts() {
             // SAFETY: the part belongs to this value, and callers of `as_bytes` promised that their borrows have ended.
+            // Callers of `unmap_part` promised that no other mapping is in its place.
             let _unmapped = unsafe { unmap(self.place(offset).cast(), bytes) };
         }
     }

@@ -33,7 +33,7 @@ struct Stripe(AtomicU32);
 #[derive(Debug)]
 pub(super) struct Gate {
     within: [Stripe; STRIPES],
-    /// Nonzero while a thread that forks keeps the gate closed.
+    /// Nonzero while a thread that forks, or checks the malloc, keeps the gate closed.
     closed: AtomicU32,
 }
 
@@ -42,7 +42,7 @@ impl Gate {
         Gate { within: [const { Stripe(AtomicU32::new(0)) }; STRIPES], closed: AtomicU32::new(0) }
     }
 
-    /// Enters a slow path. Waits while another thread forks. Returns `None` if this thread is in a slow path already:
+    /// Enters a slow path. Waits while another thread forks or checks the malloc. Returns `None` if this thread is in a slow path already:
     /// then either a signal handler has interrupted the slow path, or the slow path itself has called code that
     /// allocates.
     #[inline]
@@ -65,7 +65,7 @@ impl Gate {
         Some(EntryGuard { gate: self, thread })
     }
 
-    /// Closes the gate before a fork: lets no further thread in, and waits until no other thread is in a slow path.
+    /// Closes the gate before a fork or a check: lets no further thread in, and waits until no other thread is in a slow path.
     pub(super) fn close(&self) {
         let thread = thread::current();
         while self.closed.compare_exchange(0, 1, SeqCst, Relaxed).is_err() {

@@ -76,8 +76,8 @@ const STEP_OLD: usize = 8 << 20;
 const AGE_SHARE: u32 = 8;
 /// Bytes up to which growth does not lead to a check of the control group's limit.
 const LITTLE: usize = 8 << 20;
-/// Divisor of the bytes that are kept by default, for those that are kept of the runs when the heap grows, and of the
-/// heap when the runs grow.
+/// Divisor of [`Options::keep`](super::options::Options::keep): when one kind of memory has grown, this share of it
+/// stays free in the other kind.
 const KEPT_OF_OTHER: usize = 4;
 /// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at
 /// least this share of the bytes in use.
@@ -192,7 +192,7 @@ impl Returns {
             (by_heap.min(runs.free.saturating_sub(kept)), by_runs.min(heap.free.saturating_sub(kept)));
         if of_runs > 0 {
             self.look_at_huge_pages(malloc);
-            malloc.runs.give_back(of_runs, u32::MAX);
+            malloc.runs.give_back(of_runs, now());
         }
         if of_heap > 0 {
             self.give_back_of_heap(malloc, of_heap);
@@ -225,7 +225,7 @@ impl Returns {
         let old = self.free_for_long.observe(free, now, PIECE_AGES * malloc.options.age / TICK);
         let surplus = old.min(malloc.measure().free.saturating_sub(kept));
         if surplus > 0 {
-            with_heap!(&malloc.heap, heap => heap.give_back_pieces(surplus, piece_size(malloc.options.huge_pages)));
+            with_heap!(&malloc.heap, heap => heap.give_back_pieces(surplus, choose_piece_size(malloc.options.huge_pages)));
         }
     }
 
@@ -290,7 +290,7 @@ impl Returns {
         if free > kept {
             malloc.runs.drain(now);
             self.ask_heap_at.store(0, Relaxed);
-            self.step(malloc, STEP_OLD, now.saturating_sub(malloc.options.age / TICK / AGE_SHARE));
+            self.step(malloc, STEP_OLD.min(free - kept), now.saturating_sub(malloc.options.age / TICK / AGE_SHARE));
         }
         self.give_back_pieces(malloc, kept, now);
     }
@@ -299,7 +299,7 @@ impl Returns {
     #[inline]
     pub(super) fn look_at_huge_pages(&self, malloc: &Malloc) {
         if !is_part_of_huge_page_set() {
-            piece_size(malloc.options.huge_pages);
+            choose_piece_size(malloc.options.huge_pages);
         }
     }
 
@@ -380,7 +380,7 @@ impl Malloc {
 
     /// Returns all free memory to the system, including that of objects in CPUs' caches if the process can fence CPUs.
     pub(super) fn give_all_back(&self) {
-        let (now, least) = (now(), piece_size(self.options.huge_pages));
+        let (now, least) = (now(), choose_piece_size(self.options.huge_pages));
         self.runs.drain(now);
         self.runs.give_back(usize::MAX, now);
         let can_fence = self.can_fence();
@@ -393,9 +393,10 @@ impl Malloc {
     }
 }
 
-/// Returns the size of the smallest piece of a block that is returned. Under a filter the system's setting is unknown,
-/// so huge pages are assumed. From then on huge pages are split if a part of them is returned.
-fn piece_size(wanted: HugePages) -> PieceSize {
+/// Determines whether huge pages may back the heap. Sets the treatment of huge pages of which a part is returned, and
+/// returns the size of the smallest piece that is returned. Under a filter the system's setting is unknown, so huge
+/// pages are assumed.
+fn choose_piece_size(wanted: HugePages) -> PieceSize {
     let may_be_huge = wanted == HugePages::Wanted || sandbox::is_restricted() || huge_pages_are_default();
     let (treatment, size) = match may_be_huge {
         true => (PartOfHugePage::Split, PieceSize::HalfHuge),

@@ -33,7 +33,8 @@ pub struct ProtectedRun {
 enum HeldMemory {
     /// The memory was returned.
     Returned = 1,
-    /// The run still has its memory, because the program has locked it with `mlock`.
+    /// The run still has its memory, because the system refused to take it. Kernels before 5.18 do that if the program
+    /// has locked it with `mlock`.
     Kept,
 }
 

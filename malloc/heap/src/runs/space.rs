@@ -5,8 +5,8 @@
 //! 0                                                         end          pages
 //! ```
 //!
-//! If a mapping of the program blocks the growth of the range or of its table, the range continues behind that mapping, and
-//! the pages between are a hole: in no run, without entries in the table, and charged to no budget.
+//! If a mapping of the program blocks the growth of the range or of its table, the range continues behind that mapping,
+//! and the pages between are a hole: in no run, without entries in the table, and charged to no budget.
 //!
 //! The allocation uses boundary tags (Knuth). linux: mm/vma.c solves the same problem for the address space.
 

@@ -274,6 +274,7 @@ fn free_run(malloc: &'static Malloc, slot: Slot, site: Site) {
 
 fn hold_run(malloc: &'static Malloc, slot: Slot, site: Site) {
     let (requested, allocated) = (slot.requested(), slot.allocated());
+    RETURNS.look_at_huge_pages(malloc);
     // SAFETY: the caller of `free` promised that the block is not used any more.
     let run = unsafe { malloc.runs.hold(slot.start()) }
         .unwrap_or_else(|error| end(slot.start(), &Misuse::Run(error), None, site));
