@@ -13,7 +13,7 @@ const SIZE: usize = 1500;
 /// Cache of these objects.
 const CACHE: &str = "kmalloc-1536";
 /// Bytes of the requests that the cache serves, as the report formats them.
-const BYTES: &str = "1,281-1,536 B";
+const BYTES: &str = "1,409-1,536 B";
 const OBJECTS: usize = 20_000;
 /// Number of objects of which one is kept.
 const KEPT: usize = 500;
@@ -77,7 +77,7 @@ fn inspection_of_this_process_matches_its_allocations() {
     assert!(looked.memory.runs.in_memory < looked.memory.runs.bytes / 2);
     let report = &sparse.reports()[0];
     assert!(report.verdict.iter().any(|sentence| sentence.contains(BYTES)), "{:?}", report.verdict);
-    assert_eq!(row.request_bytes, Some([1281, 1536]));
+    assert_eq!(row.request_bytes, Some([1409, 1536]));
     drop(run);
 }
 
