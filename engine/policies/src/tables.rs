@@ -196,7 +196,7 @@ pub const FIELDS: &[Field] = &[
             },
             Choice {
                 name: "fine",
-                about: "8 bytes, multiples of 16 up to 128, and above four sizes per doubling up to 32 KiB, but eight from 1 to 8 KiB; no slab \
+                about: "8 bytes, multiples of 16 up to 128, and above four sizes per doubling up to 32 KiB, but eight from 4 to 8 KiB; no slab \
                         wastes more than an eighth",
                 apply: |policy| policy.slab.sizes = SlabSizes::Fine,
             },

@@ -85,7 +85,7 @@ pub enum SlabOrder {
 pub enum SlabSizes {
     /// Linux's thirteen sizes: powers of two from 8 bytes to 8 KiB, and 96 and 192.
     Linux,
-    /// 8 bytes, multiples of 16 up to 128, and above four sizes per doubling up to 32 KiB, but eight from 1 to 8 KiB.
+    /// 8 bytes, multiples of 16 up to 128, and above four sizes per doubling up to 32 KiB, but eight from 4 to 8 KiB.
     /// Slabs of all caches waste at most 1/8, if necessary in orders above `slab.max_order`.
     Fine,
 }

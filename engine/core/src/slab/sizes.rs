@@ -2,9 +2,9 @@
 //! size that holds a request.
 //!
 //! Linux has thirteen sizes, up to 8 KiB. `fine` has 8 bytes, multiples of 16 up to 128, and above, up to 32 KiB, four
-//! sizes per doubling, or eight from 1 to 8 KiB. From 64 bytes on, a request just above a size gets at most a quarter
-//! more than that size, and from 1 to 8 KiB an eighth, instead of up to twice as much. Eight sizes per doubling save
-//! memory only there: smaller objects waste little, and of larger ones few fit into a slab.
+//! sizes per doubling, or eight from 4 to 8 KiB. From 64 bytes on, a request just above a size gets at most a quarter
+//! more than that size, and from 4 to 8 KiB an eighth, instead of up to twice as much. Eight sizes per doubling save
+//! memory only there: smaller objects waste little, of larger ones few fit into a slab, and each size keeps objects.
 //!
 //! The table has one byte for each 8 bytes of request size. One load finds the cache of any request up to 32 KiB,
 //! whichever sizes the policy has. Only the test for larger requests precedes it. A program touches only those cache
@@ -36,7 +36,7 @@ const LINUX: [Size; 13] = [
     (8 << 10, "kmalloc-8k"),
 ];
 
-const FINE: [Size; 53] = [
+const FINE: [Size; 45] = [
     (8, "kmalloc-8"),
     (16, "kmalloc-16"),
     (32, "kmalloc-32"),
@@ -57,39 +57,31 @@ const FINE: [Size; 53] = [
     (640, "kmalloc-640"),
     (768, "kmalloc-768"),
     (896, "kmalloc-896"),
-    (1024, "kmalloc-1k"),
-    (1152, "kmalloc-1152"),
+    (1 << 10, "kmalloc-1k"),
     (1280, "kmalloc-1280"),
-    (1408, "kmalloc-1408"),
     (1536, "kmalloc-1536"),
-    (1664, "kmalloc-1664"),
     (1792, "kmalloc-1792"),
-    (1920, "kmalloc-1920"),
-    (2048, "kmalloc-2k"),
-    (2304, "kmalloc-2304"),
+    (2 << 10, "kmalloc-2k"),
     (2560, "kmalloc-2560"),
-    (2816, "kmalloc-2816"),
-    (3072, "kmalloc-3k"),
-    (3328, "kmalloc-3328"),
+    (3 << 10, "kmalloc-3k"),
     (3584, "kmalloc-3584"),
-    (3840, "kmalloc-3840"),
-    (4096, "kmalloc-4k"),
+    (4 << 10, "kmalloc-4k"),
     (4608, "kmalloc-4608"),
-    (5120, "kmalloc-5k"),
+    (5 << 10, "kmalloc-5k"),
     (5632, "kmalloc-5632"),
-    (6144, "kmalloc-6k"),
+    (6 << 10, "kmalloc-6k"),
     (6656, "kmalloc-6656"),
-    (7168, "kmalloc-7k"),
+    (7 << 10, "kmalloc-7k"),
     (7680, "kmalloc-7680"),
-    (8192, "kmalloc-8k"),
-    (10240, "kmalloc-10k"),
-    (12288, "kmalloc-12k"),
-    (14336, "kmalloc-14k"),
-    (16384, "kmalloc-16k"),
-    (20480, "kmalloc-20k"),
-    (24576, "kmalloc-24k"),
-    (28672, "kmalloc-28k"),
-    (32768, "kmalloc-32k"),
+    (8 << 10, "kmalloc-8k"),
+    (10 << 10, "kmalloc-10k"),
+    (12 << 10, "kmalloc-12k"),
+    (14 << 10, "kmalloc-14k"),
+    (16 << 10, "kmalloc-16k"),
+    (20 << 10, "kmalloc-20k"),
+    (24 << 10, "kmalloc-24k"),
+    (28 << 10, "kmalloc-28k"),
+    (32 << 10, "kmalloc-32k"),
 ];
 
 /// Returns the sizes of a policy, in ascending order.
@@ -174,7 +166,7 @@ mod tests {
         let from_64 = fine.iter().filter(|&&bytes| bytes >= 64);
         for (&one, &next) in from_64.clone().zip(from_64.skip(1)) {
             let doubling = 1 << one.ilog2();
-            let sizes = if (1024..8192).contains(&doubling) { 8 } else { 4 };
+            let sizes = if (4096..8192).contains(&doubling) { 8 } else { 4 };
             assert_eq!(next - one, doubling / sizes, "{one}, {next}");
         }
     }

@@ -14,8 +14,8 @@ mod tests;
 
 use core::fmt;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 
 use freehold::PageAllocator;
 use freehold::base::carve::Storage;
@@ -39,6 +39,8 @@ pub use give_back::PieceSize;
 use ranges::{Metadata, Ranges};
 use supply::Supply;
 
+/// Free pages above the high watermark below which [`Heap::take_more_if_short`] brings memory online.
+const SHORT: u64 = 16;
 /// Frames of a section of the engine.
 const SECTION_PAGES: u32 = 1 << 15;
 /// Bytes of a section: 128 MiB.
@@ -147,6 +149,8 @@ pub struct Heap<C, P: Platform + 'static = Process> {
     returned: AtomicUsize,
     /// Bytes of the range up to which memory has come online. Holes count as well.
     end: AtomicUsize,
+    /// Whether the system refused memory since some came online or was returned.
+    is_refused: AtomicBool,
     /// The last field, because it must be dropped after all fields that refer to it.
     ranges: Ranges,
 }
@@ -218,7 +222,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             .expect("the storage has the requested size, and the memory is aligned");
         slab.fail_without_slab();
         let (online, returned, end, taken) = (0.into(), 0.into(), 0.into(), 0.into());
-        let heap = Heap { slab, online, returned, end, taken, supply: Locked::new(supply), ranges };
+        let is_refused = false.into();
+        let heap = Heap { slab, online, returned, end, is_refused, taken, supply: Locked::new(supply), ranges };
         heap.take_note(&heap.supply.lock());
         Ok(heap)
     }
@@ -317,11 +322,29 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         self.online.store(online, Relaxed);
         self.returned.store(returned, Relaxed);
         self.end.store(supply.end_bytes(), Relaxed);
+        self.is_refused.store(false, Relaxed);
     }
 
     fn pages(&self) -> &PageAllocator<'static, P> {
         // SAFETY: callers in this module free only pages that they allocated, and do not keep the reference.
         unsafe { self.slab.pages() }
+    }
+
+    /// Brings more memory online if free memory is near the high watermark, unless the system refused that since memory was last returned.
+    /// Caches ask for the memory of sheaves without waiting, so without free memory they would work without sheaves,
+    /// until a request for an object fails.
+    pub fn take_more_if_short(&self) {
+        let is_short = || self.pages().zones().iter().all(|zone| zone.free_pages() < zone.watermarks().high + SHORT);
+        if !is_short() || self.is_refused.load(Relaxed) {
+            return;
+        }
+        let mut supply = self.supply.lock();
+        if is_short() {
+            let is_refused = supply.take(self.pages(), &self.ranges).is_err();
+            self.taken.fetch_add(1, Release);
+            self.take_note(&supply);
+            self.is_refused.store(is_refused, Relaxed);
+        }
     }
 
     /// Tries a request again and brings memory online, until the request succeeds or no memory is left. Then it may use

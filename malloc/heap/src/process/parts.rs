@@ -32,6 +32,11 @@ impl Malloc {
     pub(super) fn alloc_object(&self, size: usize) -> Option<NonNull<u8>> {
         with_heap!(&self.heap, heap => heap.malloc(size).ok())
     }
+
+    /// Brings more memory online if the heap is short of it.
+    pub(super) fn take_more_if_short(&self) {
+        with_heap!(&self.heap, heap => heap.take_more_if_short());
+    }
 }
 
 /// The heap of the process, with one of two CPU-local primitives.

@@ -55,6 +55,7 @@ pub(super) fn allocate_object(size: usize, align: usize) -> Option<Block> {
         malloc.unmap_free();
         malloc.alloc_object(size)
     });
+    malloc.take_more_if_short();
     RETURNS.after_growth(malloc);
     object.map(|start| Block { start, is_zero: false })
 }

@@ -19,7 +19,7 @@ use freehold::slab::{
 use crate::slab::world::{PAGES, Slab, judge, judge_empty, pages_of, policies, policy, with_world};
 
 /// Number of kmalloc caches under fine sizes.
-const BY_SIZE: usize = 53;
+const BY_SIZE: usize = 45;
 /// Bytes of a request that is served by a block of pages under all size policies, and the number of pages of that
 /// block.
 const BLOCK: usize = 9 * 4096;

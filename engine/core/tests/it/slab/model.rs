@@ -172,7 +172,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
             (SlabSizes::Fine, 9..=16) => 16,
             (SlabSizes::Fine, 17..=32) => 32,
             (SlabSizes::Fine, ..=128) => size.next_multiple_of(16),
-            (SlabSizes::Fine, 1025..=8192) => size.next_multiple_of(size.next_power_of_two() / 16),
+            (SlabSizes::Fine, 4097..=8192) => size.next_multiple_of(size.next_power_of_two() / 16),
             (SlabSizes::Fine, size) if size <= self.object_max() => size.next_multiple_of(size.next_power_of_two() / 8),
             (_, size) => size.div_ceil(4096).next_power_of_two() * 4096,
         };
