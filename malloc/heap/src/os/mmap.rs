@@ -1,4 +1,4 @@
-//! Address ranges of the process: reserved in one piece or mapped as they [grow](super::growth), and backed with memory
+//! Address ranges of the process: reserved in one piece or mapped as they grow, and backed with memory
 //! when they are first touched.
 
 use core::ffi::c_void;
