@@ -4,14 +4,12 @@
 //! returned. If less than a quarter of a huge page is in use, the memory is worth the split, so all its free pieces are
 //! returned. Such a block is called sparse.
 
-use core::sync::atomic::Ordering::Relaxed;
-
 use freehold::base::{Gfp, Order, Pfn, State};
 use freehold::platform::Platform;
 use freehold::slab::CpuLocal;
 
 use super::returned::{HUGE, LEAST, PageBlock};
-use super::{Heap, PAGE_SIZE, supply};
+use super::{Heap, supply};
 
 /// Number of pieces of 32 KiB in a block of 2 MiB.
 const PIECES: u32 = HUGE.pages() / LEAST.pages();
@@ -97,17 +95,16 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         self.supply.lock().unmap_returned(&self.ranges);
     }
 
-    /// Returns free pieces of sparse blocks to the system, until at least `bytes` bytes are returned. A
-    /// block of which the system refuses a piece is left. Returns the number of bytes. Reads a byte for each page that has come online, and
-    /// the state of one page in each 2 MiB of a hole.
+    /// Returns free pieces of sparse blocks to the system, until at least `bytes` bytes are returned. A block of which
+    /// the system refuses a piece is left. Returns the number of bytes. Reads a byte for each page that has come
+    /// online, and the state of one page in each 2 MiB of a hole.
     fn give_back_sparse(&self, bytes: usize) -> usize {
-        let pages = (self.end.load(Relaxed) / PAGE_SIZE as usize) as u32;
-        let (mut given, mut first) = (0, 0);
-        while given < bytes && first < pages {
-            if self.pages().state(Pfn::new(first)).is_some() && self.is_sparse(Pfn::new(first)) {
-                given += self.give_back_all_pieces(Pfn::new(first));
+        let (mut given, mut first) = (0, Pfn::new(0));
+        while given < bytes && first < self.end() {
+            if self.pages().state(first).is_some() && self.is_sparse(first) {
+                given += self.give_back_all_pieces(first);
             }
-            first += HUGE.pages();
+            first = first.offset(HUGE.pages());
         }
         given
     }

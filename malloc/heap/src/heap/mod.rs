@@ -44,7 +44,7 @@ const SHORT: u64 = 16;
 /// Frames of a section of the engine.
 const SECTION_PAGES: u32 = 1 << 15;
 /// Bytes of a section: 128 MiB.
-pub(crate) const SECTION: usize = SECTION_PAGES as usize * PAGE_SIZE as usize;
+pub(crate) const SECTION: usize = page_bytes(SECTION_PAGES);
 /// Bytes of the largest block of pages.
 pub(crate) const LARGEST_BLOCK: usize = (PAGE_SIZE as usize) << Order::MAX.get();
 /// Node of each possible CPU: all CPUs belong to one node.
@@ -80,6 +80,11 @@ impl Default for HeapConfig {
             budget: &UNLIMITED,
         }
     }
+}
+
+/// Returns the bytes of a number of pages; of a frame's number, its offset in the memory of the heap.
+const fn page_bytes(pages: u32) -> usize {
+    pages as usize * PAGE_SIZE as usize
 }
 
 /// Reason why a heap was not created.
@@ -283,8 +288,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// Passes each cache with its usage to `visit`. Reads the state of each page that has come online, and of each page
     /// in a hole.
     pub fn each_size(&self, visit: impl FnMut(&Cache, CacheUsage)) {
-        let pages = self.end.load(Relaxed) / PAGE_SIZE as usize;
-        self.slab.usage_before(Pfn::new(pages as u32), visit);
+        self.slab.usage_before(self.end(), visit);
     }
 
     /// Checks the pages, slabs, lists and sheaves of the heap. Reads the state of each page up to the end of the memory
@@ -297,10 +301,9 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// No other call uses the heap meanwhile.
     pub unsafe fn check(&self) -> Result<(), HeapViolation> {
         self.pages().check().map_err(HeapViolation::Pages)?;
-        let end = Pfn::new((self.end.load(Relaxed) / PAGE_SIZE as usize) as u32);
         // SAFETY: the caller promises that no other call uses the heap, and no slab is in memory that has not come
         // online.
-        unsafe { self.slab.check_before(end) }.map_err(HeapViolation::Objects).map(|_| ())
+        unsafe { self.slab.check_before(self.end()) }.map_err(HeapViolation::Objects).map(|_| ())
     }
 
     /// Writes the number of free blocks of each order, in the format of `/proc/buddyinfo`.
@@ -311,10 +314,15 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         freehold::procfs::buddyinfo(self.pages(), &mut to)
     }
 
-    /// Returns two addresses for readers outside of the process: that of the number of bytes up to which memory has come
-    /// online, a `usize`, and that of the holes before that ([`decode_hole`](crate::os::holes::decode_hole)).
+    /// Returns two addresses for readers outside of the process: that of the number of bytes up to which memory has
+    /// come online, a `usize`, and that of the holes before that ([`decode_hole`](crate::os::holes::decode_hole)).
     pub fn online_addresses(&self) -> [u64; 2] {
         [core::ptr::from_ref(&self.end).addr() as u64, self.ranges.memory.holes().address()]
+    }
+
+    /// Returns the first frame that has never been online.
+    fn end(&self) -> Pfn {
+        Pfn::new((self.end.load(Relaxed) / PAGE_SIZE as usize) as u32)
     }
 
     fn take_note(&self, supply: &Supply) {
@@ -330,9 +338,9 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         unsafe { self.slab.pages() }
     }
 
-    /// Brings more memory online if free memory is near the high watermark, unless the system refused that since memory was last returned.
-    /// Caches ask for the memory of sheaves without waiting, so without free memory they would work without sheaves,
-    /// until a request for an object fails.
+    /// Brings more memory online if free memory is near the high watermark, unless the system refused that since memory
+    /// was last returned. Caches ask for the memory of sheaves without waiting, so without free memory they would work
+    /// without sheaves, until a request for an object fails.
     pub fn take_more_if_short(&self) {
         let is_short = || self.pages().zones().iter().all(|zone| zone.free_pages() < zone.watermarks().high + SHORT);
         if !is_short() || self.is_refused.load(Relaxed) {

@@ -13,12 +13,12 @@ use freehold::slab::{CpuLocal, SlabAllocator, TablePlaces};
 use rustix::io::Errno;
 
 use super::returned::{Entry, ReturnedBlocks};
-use super::{HeapConfig, HeapError, LARGEST_BLOCK, PAGE_SIZE};
+use super::{HeapConfig, HeapError, LARGEST_BLOCK, PAGE_SIZE, page_bytes};
 use crate::os::cpus::cpu_count;
 use crate::os::mmap::{Region, Reservation, page_size};
 
-/// Bytes of addresses that the metadata of sections gets in addition, so that it can continue behind another mapping: the
-/// first number for which the address space has room, or none.
+/// Bytes of addresses that the metadata of sections gets in addition, so that it can continue behind another mapping:
+/// the first number for which the address space has room, or none.
 const ROOMS: [usize; 2] = [1 << 40, 4 << 30];
 
 /// Address ranges of a heap, each mapped up to where it is used. They are unmapped when the heap is dropped.
@@ -93,7 +93,7 @@ impl Ranges {
         caches: u16,
     ) -> Result<Ranges, HeapError> {
         let Parts { pages, slab, .. } = Parts::plan::<P, C>(engine, caches);
-        let memory = Layout::from_size_align(engine.end.raw() as usize * PAGE_SIZE as usize, LARGEST_BLOCK);
+        let memory = Layout::from_size_align(page_bytes(engine.end.raw()), LARGEST_BLOCK);
         Ok(Ranges {
             memory: choose_range(memory.expect("16 TiB fit the address space"), Region::Lower)?,
             pages: choose_with_room(pages)?,
@@ -107,7 +107,7 @@ impl Ranges {
     /// As for [`Reservation::probe`].
     pub(super) fn probe(&self, tables: &TablePlaces, frames: Range<u32>) -> Result<(), Errno> {
         let (first, end) = (frames.start, frames.end);
-        self.memory.probe(first as usize * PAGE_SIZE as usize, end as usize * PAGE_SIZE as usize)?;
+        self.memory.probe(page_bytes(first), page_bytes(end))?;
         self.slab.probe(slab_place(tables, first), slab_place(tables, end))
     }
 
@@ -117,7 +117,7 @@ impl Ranges {
     /// As for [`Reservation::skip_to`]. Nothing is changed then.
     pub(super) fn skip_to(&self, tables: &TablePlaces, frame: u32) -> Result<(), Errno> {
         self.slab.holes().reserve()?;
-        self.memory.skip_to(frame as usize * PAGE_SIZE as usize)?;
+        self.memory.skip_to(page_bytes(frame))?;
         self.slab.skip_to(slab_place(tables, frame))
     }
 
@@ -161,8 +161,8 @@ impl Ranges {
     }
 }
 
-/// Returns the offset of the entry of a frame in the range of the slab allocator's metadata. The first entry of the table
-/// stands for no slab.
+/// Returns the offset of the entry of a frame in the range of the slab allocator's metadata. The first entry of the
+/// table stands for no slab.
 pub(super) fn slab_place(tables: &TablePlaces, frame: u32) -> usize {
     tables.slabs + (1 + frame as usize) * Slab::SIZE
 }

@@ -7,7 +7,7 @@
 
 use freehold::base::{Order, Pfn};
 
-use super::PAGE_SIZE;
+use super::page_bytes;
 
 /// Order of a huge page, and of the largest block that is returned.
 pub(super) const HUGE: Order = Order::new(9);
@@ -30,7 +30,7 @@ pub(super) struct PageBlock {
 impl PageBlock {
     /// Returns the bytes of the block.
     pub(super) const fn bytes(self) -> usize {
-        self.order.pages() as usize * PAGE_SIZE as usize
+        page_bytes(self.order.pages())
     }
 }
 

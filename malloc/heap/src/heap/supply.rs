@@ -35,7 +35,7 @@ use rustix::io::Errno;
 
 use super::ranges::{Ranges, SupplyStorage, choose_stack, entries_of, grow, slab_place};
 use super::returned::{Entry, HUGE, LEAST, PageBlock, ReturnedBlocks};
-use super::{HeapConfig, HeapError, PAGE_SIZE, SECTION_PAGES};
+use super::{HeapConfig, HeapError, PAGE_SIZE, SECTION_PAGES, page_bytes};
 use crate::os::budget::MemoryBudget;
 use crate::os::holes::find_behind;
 use crate::os::mmap::{HugePages, Reservation, page_size};
@@ -48,7 +48,7 @@ const STEP_MAX: u32 = 8 * STEP_PAGES;
 const STEP_SHARE: u32 = 16;
 
 /// Bytes of the smallest block that is returned.
-const LEAST_BYTES: usize = LEAST.pages() as usize * PAGE_SIZE as usize;
+const LEAST_BYTES: usize = page_bytes(LEAST.pages());
 
 /// Place of memory that has just come online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,8 @@ pub(super) struct Supply {
     end: Pfn,
     /// Metadata of all sections that have no frame online.
     sections: &'static mut [MaybeUninit<u8>],
-    /// End of the metadata of sections that have frames online: an offset in the range of the page allocator's metadata.
+    /// End of the metadata of sections that have frames online: an offset in the range of the page allocator's
+    /// metadata.
     sections_end: usize,
     tables: TablePlaces,
     returned: ReturnedBlocks,
@@ -110,12 +111,12 @@ impl Supply {
 
     /// Returns the bytes that have come online, and those of them that are returned.
     pub(super) fn bytes(&self) -> (usize, usize) {
-        (self.pages_online(self.next) as usize * PAGE_SIZE as usize, self.returned.bytes())
+        (page_bytes(self.pages_online(self.next)), self.returned.bytes())
     }
 
     /// Returns the bytes of the range before the first frame that has never been online, with those of skipped frames.
     pub(super) fn end_bytes(&self) -> usize {
-        self.next.raw() as usize * PAGE_SIZE as usize
+        page_bytes(self.next.raw())
     }
 
     /// Returns the range of the stack of returned blocks.
@@ -259,7 +260,7 @@ impl Supply {
         let storage = unsafe { freehold::base::carve::Storage::zeroed(mine) };
         pages.online_in(&range, storage).map_err(HeapError::Online)?;
         self.next = range.end;
-        let bytes = (range.end.raw() - range.start.raw()) as usize * PAGE_SIZE as usize;
+        let bytes = page_bytes(range.end.raw() - range.start.raw());
         let onlined = if self.budget.charge(bytes).is_ok() {
             pages.release(range.start, range.end).map_err(HeapError::Online)?;
             Onlined::Released
@@ -301,9 +302,9 @@ impl Supply {
         self.grow_charged(&ranges.slab, slab_place(&self.tables, end.raw()))?;
         self.grow_stack(ReturnedBlocks::entries(self.pages_online(end)) * size_of::<Entry>())?;
         self.make_kinds_writable(ranges, end)?;
-        grow(&ranges.memory, end.raw() as usize * PAGE_SIZE as usize)?;
+        grow(&ranges.memory, page_bytes(end.raw()))?;
         // A kernel without huge pages was reported when the heap was created.
-        let (from, bytes) = (start as usize * PAGE_SIZE as usize, (end.raw() - start) as usize * PAGE_SIZE as usize);
+        let (from, bytes) = (page_bytes(start), page_bytes(end.raw() - start));
         let _advised = ranges.memory.advise_part(self.huge_pages, from, bytes);
         Ok(range)
     }
@@ -323,7 +324,7 @@ impl Supply {
         if !error.is_blocked() {
             return Err(error);
         }
-        let bytes = STEP_PAGES as usize * PAGE_SIZE as usize;
+        let bytes = page_bytes(STEP_PAGES);
         let from = self.next.raw();
         let place = find_behind(from, self.end.raw(), |first| ranges.probe(&self.tables, first..first + STEP_PAGES));
         place
@@ -434,5 +435,5 @@ fn over_budget(bytes: usize) -> HeapError {
 
 /// Returns the offset of a block in the range of the heap's memory.
 fn offset_of(block: PageBlock) -> usize {
-    block.first.raw() as usize * PAGE_SIZE as usize
+    page_bytes(block.first.raw())
 }

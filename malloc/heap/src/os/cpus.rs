@@ -18,8 +18,8 @@ pub const MAX_CPUS: u16 = 8192;
 
 /// Returns one more than the highest number that a CPU of this machine may ever have. The number is determined once and
 /// without allocation, because a malloc needs it before it has memory. If it can be read neither from /sys nor from the
-/// kernel, for example under a filter of system calls, it is [`MAX_CPUS`], whose
-/// tables take 70 MiB.
+/// kernel, for example under a filter of system calls, it is [`MAX_CPUS`], whose tables
+/// take 70 MiB.
 ///
 /// # Panics
 /// If the number is above [`MAX_CPUS`].

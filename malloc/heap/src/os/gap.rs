@@ -1,9 +1,9 @@
 //! Addresses for ranges that are mapped as they grow.
 //!
-//! A range that is reserved in one piece counts against the limits of the process as a whole: `ulimit -v`, and
-//! `ulimit -l` when the program locks its memory. So nothing is mapped ahead. A range gets random addresses in a part of
-//! the address space that the kernel does not use for mappings whose addresses it chooses itself. If the program has
-//! mapped something there itself, an extension fails, and the range continues [behind that mapping](super::growth).
+//! A range that is reserved in one piece counts against the limits of the process as a whole: `ulimit -v`, and `ulimit
+//! -l` when the program locks its memory. So nothing is mapped ahead. A range gets random addresses in a part of the
+//! address space that the kernel does not use for mappings whose addresses it chooses itself. If the program has mapped
+//! something there itself, an extension fails, and the range continues [behind that mapping](super::growth).
 //!
 //! ```text
 //! 0          1/8             3/8              1/2             5/8                           1

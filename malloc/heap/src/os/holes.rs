@@ -81,8 +81,8 @@ impl Holes {
         self.words().iter().map_while(|word| decode_hole(word.load(Relaxed)))
     }
 
-    /// Returns the parts of a range of `end` pages that are no holes, each with its offset and its length in bytes. Some
-    /// may be empty.
+    /// Returns the parts of a range of `end` pages that are no holes, each with its offset and its length in bytes.
+    /// Some may be empty.
     pub(crate) fn parts(&self, end: u32) -> impl Iterator<Item = (usize, usize)> + '_ {
         let starts = core::iter::once(0).chain(self.iter().map(|hole| hole.end));
         let ends = self.iter().map(|hole| hole.start).chain(core::iter::once(end));

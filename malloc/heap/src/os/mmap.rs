@@ -1,5 +1,5 @@
-//! Address ranges of the process: reserved in one piece or mapped as they grow, and backed with memory
-//! when they are first touched.
+//! Address ranges of the process: reserved in one piece or mapped as they grow, and backed with memory when
+//! they are first touched.
 
 use core::ffi::c_void;
 use core::mem::MaybeUninit;

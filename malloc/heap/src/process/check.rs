@@ -23,8 +23,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Checks the malloc. Closes the gate, so no other thread is in a slow path, and the helper waits. Checks nothing before
-/// the first request, or in a signal handler that interrupts a slow path.
+/// Checks the malloc. Closes the gate, so no other thread is in a slow path, and the helper waits. Checks nothing
+/// before the first request, or in a signal handler that interrupts a slow path.
 ///
 /// # Errors
 /// The first violation that is found.

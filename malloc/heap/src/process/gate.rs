@@ -42,9 +42,9 @@ impl Gate {
         Gate { within: [const { Stripe(AtomicU32::new(0)) }; STRIPES], closed: AtomicU32::new(0) }
     }
 
-    /// Enters a slow path. Waits while another thread forks or checks the malloc. Returns `None` if this thread is in a slow path already:
-    /// then either a signal handler has interrupted the slow path, or the slow path itself has called code that
-    /// allocates.
+    /// Enters a slow path. Waits while another thread forks or checks the malloc. Returns `None` if this thread is in a
+    /// slow path already: then either a signal handler has interrupted the slow path, or the slow path itself has
+    /// called code that allocates.
     #[inline]
     pub(super) fn enter(&self) -> Option<EntryGuard<'_>> {
         let thread = thread::current();
@@ -65,7 +65,8 @@ impl Gate {
         Some(EntryGuard { gate: self, thread })
     }
 
-    /// Closes the gate before a fork or a check: lets no further thread in, and waits until no other thread is in a slow path.
+    /// Closes the gate before a fork or a check: lets no further thread in, and waits until no other thread is in a
+    /// slow path.
     pub(super) fn close(&self) {
         let thread = thread::current();
         while self.closed.compare_exchange(0, 1, SeqCst, Relaxed).is_err() {

@@ -225,7 +225,8 @@ impl Returns {
         let old = self.free_for_long.observe(free, now, PIECE_AGES * malloc.options.age / TICK);
         let surplus = old.min(malloc.measure().free.saturating_sub(kept));
         if surplus > 0 {
-            with_heap!(&malloc.heap, heap => heap.give_back_pieces(surplus, choose_piece_size(malloc.options.huge_pages)));
+            let least = choose_piece_size(malloc.options.huge_pages);
+            with_heap!(&malloc.heap, heap => heap.give_back_pieces(surplus, least));
         }
     }
 

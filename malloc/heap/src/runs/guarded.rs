@@ -26,8 +26,8 @@ pub struct ProtectedRun {
     memory: HeldMemory,
 }
 
-/// Memory of a held run. No value is 0, so that an `Option` of a run is zero if it has none: a static array of them then
-/// takes no space in the library's file.
+/// Memory of a held run. No value is 0, so that an `Option` of a run is zero if it has none: a static array of them
+/// then takes no space in the library's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum HeldMemory {

@@ -130,8 +130,8 @@ impl Runs {
         self.locked(|space| space.unmap_end(&self.table, &self.range));
     }
 
-    /// Returns three addresses for readers outside of the process: that of the table of edges, that of the number of the
-    /// page up to which pages have an entry in it, and that of the holes before that page, which have none.
+    /// Returns three addresses for readers outside of the process: that of the table of edges, that of the number of
+    /// the page up to which pages have an entry in it, and that of the holes before that page, which have none.
     /// [`decode_edge`] decodes an entry, and [`decode_hole`](crate::os::holes::decode_hole) a hole.
     pub fn table(&self) -> [u64; 3] {
         self.table.addresses()

@@ -154,7 +154,8 @@ impl<'r> Samples<'r> {
         self.pages.has(offset).then(|| unsafe { self.pages.start().add(offset).cast().as_ref() })
     }
 
-    /// Maps the words up to an offset, except for those of holes; returns whether that succeeded. Called under the lock.
+    /// Maps the words up to an offset, except for those of holes; returns whether that succeeded. Called under the
+    /// lock.
     fn cover(&self, offset: usize) -> bool {
         let holes = self.runs.holes().iter().map(|hole| [hole.start, hole.end].map(|page| page as usize * WORD));
         let mut skipped = holes.take_while(|&[_, end]| end <= offset);
