@@ -3,8 +3,9 @@
 //! A cache keeps free objects in the sheaves of CPUs and barns, and wholly free slabs on its nodes' lists. Each limit on
 //! these is per cache. When a program stops to use a size, the objects that are kept for that size would stay for ever,
 //! and each of them may pin a slab whose other objects are free. A caller that decides when time has passed, for
-//! example when memory has grown, calls [`SlabAllocator::reap`]. Caches that were refilled since the last call are left
-//! alone: they are in use, and would take the objects back at once.
+//! example when memory has grown, calls [`SlabAllocator::reap`]. Caches that were refilled since the last call are in
+//! use, and would take the objects back at once. They are left alone as long as they keep no more bytes together than
+//! the caller allows.
 //!
 //! linux: mm/slab.c:cache_reap, until 6.7; SLUB has no such function, since its caches are bounded by page, not by
 //! sheaf
@@ -13,7 +14,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::SlabAllocator;
 use super::cache::{Cache, Path};
-use super::cpu::CpuLocal;
+use super::cpu::{CACHES_MAX, CpuLocal};
+use super::id::CacheId;
 use super::partial::is_counted_free;
 use crate::platform::Platform;
 
@@ -28,17 +30,37 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Gives back the free objects and the wholly free slabs of each cache that was not refilled since the last call.
-    /// Caches of CPUs that are out of reach are not changed ([`CpuLocal::is_out_of_reach`]). Without sheaves, caches
-    /// keep what they have.
+    /// If the other caches keep more than `most` bytes, gives back those of the caches that keep most, until the rest
+    /// keeps at most `most` bytes. Caches of CPUs that are out of reach are not changed
+    /// ([`CpuLocal::is_out_of_reach`]). Without sheaves, caches keep what they have.
     ///
-    /// Costs a few locks per cache; up to two fences for each CPU and cache that kept objects, and the flush of these
-    /// objects.
-    pub fn reap(&self) {
-        for cache in self.each_cache() {
-            if self.path(&cache) == Path::Sheaves && !self.touched[cache.id.index()].swap(false, Relaxed) {
+    /// Costs a few locks per cache and a read per cache and CPU; up to two fences for each CPU and each cache that gives
+    /// back objects, and the flush of these objects.
+    pub fn reap(&self, most: u64) {
+        let mut kept = [0; CACHES_MAX];
+        for cache in self.each_cache().filter(|cache| self.path(cache) == Path::Sheaves) {
+            if self.touched[cache.id.index()].swap(false, Relaxed) {
+                kept[cache.id.index()] = self.kept_bytes(&cache);
+            } else {
                 self.reap_cache(&cache);
             }
         }
+        let mut sum: u64 = kept.iter().sum();
+        while sum > most
+            && let Some((at, bytes)) = kept.iter_mut().enumerate().max_by_key(|(_, bytes)| **bytes)
+        {
+            if let Some(cache) = self.find_cache(CacheId::new(at as u8)) {
+                self.reap_cache(&cache);
+            }
+            sum -= core::mem::take(bytes);
+        }
+    }
+
+    /// Returns the bytes of a cache's free objects in sheaves and of its wholly free slabs on nodes' lists. Other code
+    /// may use the cache meanwhile, so the number need not belong to one moment.
+    fn kept_bytes(&self, cache: &Cache) -> u64 {
+        let slabs: u32 = self.node_ids().map(|node| self.node_partial(node, cache.id).lock().wholly_free()).sum();
+        self.count_in_sheaves(cache) * u64::from(cache.layout.size) + u64::from(slabs) * cache.layout.slab_bytes()
     }
 
     fn reap_cache(&self, cache: &Cache) {

@@ -207,7 +207,7 @@ fn make_pass(malloc: &Malloc, idle: u32, has_own_files: bool) {
     if is_first && let Some(_within) = enter() {
         malloc.drain_idle(moment);
         RETURNS.reap_if_old(malloc, moment);
-        RETURNS.give_back_pieces(malloc, LITTLE, moment);
+        RETURNS.give_back_pieces(malloc, LITTLE, usize::MAX, moment);
     }
 }
 

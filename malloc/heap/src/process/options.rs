@@ -19,7 +19,7 @@ const NAME: &CStr = c"FREEHOLD_OPTIONS";
 pub struct Options {
     /// Agent that returns memory to the system.
     pub give_back: GiveBack,
-    /// Free bytes that are kept for later requests. In the long run frees keep this many bytes, plus a quarter of the
+    /// Free bytes that are kept for later requests. In the long run frees keep this many bytes, plus a sixteenth of the
     /// bytes in use; in the short run 1.5 times as many, plus three times the bytes in use. The helper ignores this
     /// number.
     pub keep: usize,

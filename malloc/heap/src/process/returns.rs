@@ -4,7 +4,7 @@
 //! MiB plus three times the bytes in use, or five times while large blocks are freed. When free memory exceeds it,
 //! frees return memory at once: each free at least 2 MiB, or the whole excess if that is less. So a program that frees
 //! all its memory keeps little, and a program that repeatedly frees and allocates the same amount keeps what it needs.
-//! The long-term limit is 4 MiB plus a quarter of the bytes in use. Free memory beyond it is returned a quarter of a
+//! The long-term limit is 4 MiB plus a sixteenth of the bytes in use. Free memory beyond it is returned a quarter of a
 //! second after its free: frees do this now and then, a part at a time. If the options enable a helper thread
 //! ([`helper`]) and the program has created a thread, the helper does this instead of frees, and without the long-term
 //! limit: it returns all runs that have been free for two seconds, and the heap's free blocks of any age until the
@@ -20,12 +20,14 @@
 //!
 //! Caches that are not used any more give back the objects and slabs that they keep, when the memory in use has grown,
 //! and every two seconds. Without this, each size that a program has ever used keeps its own objects, and these keep
-//! most pages of its slabs.
+//! most pages of its slabs. Every two seconds, the caches in use that keep most also give back all that they keep, until
+//! all caches together keep at most 2 MiB plus a sixteenth of the bytes in use. They do not do so when memory has grown:
+//! a program that uses many sizes at once would take the objects back at once, again and again.
 //!
 //! Runs are returned one by one, largest first, and memory of the heap in wholly free blocks of 2 MiB. Free pieces of
-//! other blocks are returned after they have been free for four to eight seconds, pieces of at least 32 KiB. Where huge
-//! pages back the heap, a piece has at least 1 MiB, since its return splits a huge page, unless less than a quarter of
-//! the huge page is in use. No mapping is split.
+//! other blocks are returned after they have been free for a quarter to half of a second, pieces of at least 32 KiB.
+//! Where huge pages back the heap, a piece has at least 1 MiB, since its return splits a huge page, unless less than a
+//! quarter of the huge page is in use. No mapping is split.
 //!
 //! # Design
 //!
@@ -55,8 +57,8 @@ use crate::os::mmap::{
     HugePages, PartOfHugePage, huge_pages_are_default, is_part_of_huge_page_set, set_part_of_huge_page,
 };
 
-/// Divisor of the bytes in use, for the long-term limit of free memory.
-const KEPT_SHARE: usize = 4;
+/// Divisor of the bytes in use, for the long-term limits of free memory and of what caches keep.
+const KEPT_SHARE: usize = 16;
 /// Factor of the bytes in use, for the short-term limit of free memory.
 const KEPT_BRIEFLY: usize = 3;
 /// Least bytes that one free returns, if the excess is as large.
@@ -79,6 +81,9 @@ const LITTLE: usize = 8 << 20;
 /// Divisor of [`Options::keep`](super::options::Options::keep): when one kind of memory has grown, this share of it
 /// stays free in the other kind.
 const KEPT_OF_OTHER: usize = 4;
+/// Divisor of [`Options::keep`](super::options::Options::keep): when caches are reaped, all of them together keep this
+/// share of it, and a share of the bytes in use.
+const KEPT_BY_CACHES: usize = 2;
 /// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at
 /// least this share of the bytes in use.
 const REAP_GROWTH: usize = 4 << 20;
@@ -90,9 +95,6 @@ const LEFT_SHARE: usize = 4;
 /// Most growth between two checks while the limit is near and there is little to return.
 const STEP_MAX: usize = 16 << 20;
 const NEVER: usize = usize::MAX / 2;
-/// Multiple of [`Options::age`](super::options::Options::age) for which pieces of blocks have been free when they are
-/// returned.
-const PIECE_AGES: u32 = 2;
 /// Value of `Returns::keep` if the program has not set one.
 const UNSAID: usize = usize::MAX;
 
@@ -111,8 +113,8 @@ pub(super) struct Returns {
     /// Fewest bytes that were in use since caches were last reaped, and the tick in which that was.
     fewest: AtomicUsize,
     reaped: AtomicU32,
-    /// Bytes of the heap that have been free for long.
-    free_for_long: LowWater,
+    /// Bytes of the heap that have been free for a while.
+    free_for_a_while: LowWater,
     /// Memory of the heap and of the runs when their growth was last counted.
     heap: Growth,
     runs: Growth,
@@ -129,7 +131,7 @@ impl Returns {
             step: AtomicUsize::new(GROWTH),
             fewest: AtomicUsize::new(0),
             reaped: AtomicU32::new(0),
-            free_for_long: LowWater::new(),
+            free_for_a_while: LowWater::new(),
             heap: Growth::new(),
             runs: Growth::new(),
             keep: AtomicUsize::new(UNSAID),
@@ -206,7 +208,7 @@ impl Returns {
             self.fewest.store(used, Relaxed);
         } else if used - fewest > REAP_GROWTH.max(used / REAP_SHARE) {
             self.fewest.store(used, Relaxed);
-            malloc.reap();
+            self.reap(malloc, usize::MAX);
         }
     }
 
@@ -214,16 +216,24 @@ impl Returns {
     pub(super) fn reap_if_old(&self, malloc: &Malloc, now: u32) {
         if now.wrapping_sub(self.reaped.load(Relaxed)) >= malloc.options.age / TICK {
             self.reaped.store(now, Relaxed);
-            malloc.reap();
+            self.reap(malloc, self.keep(malloc) / KEPT_BY_CACHES + malloc.measure().used / KEPT_SHARE);
         }
     }
 
-    /// Returns pieces of partly used blocks that have been free for long, until at most `kept` bytes are free. Called
-    /// in a slow path, at most once per tick.
-    pub(super) fn give_back_pieces(&self, malloc: &Malloc, kept: usize, now: u32) {
+    /// Lets caches that are not used any more give back what they keep, and the others what they keep beyond `most`
+    /// bytes. Does nothing if the process cannot fence CPUs.
+    fn reap(&self, malloc: &Malloc, most: usize) {
+        if malloc.can_fence() {
+            with_heap!(&malloc.heap, heap => heap.slab().reap(most as u64));
+        }
+    }
+
+    /// Returns pieces of partly used blocks that have been free for a while, at most about `most` bytes of them, until
+    /// at most `kept` bytes are free. Called in a slow path, at most once per tick.
+    pub(super) fn give_back_pieces(&self, malloc: &Malloc, kept: usize, most: usize, now: u32) {
         let free = with_heap!(&malloc.heap, heap => heap.usage().free);
-        let old = self.free_for_long.observe(free, now, PIECE_AGES * malloc.options.age / TICK);
-        let surplus = old.min(malloc.measure().free.saturating_sub(kept));
+        let old = self.free_for_a_while.observe(free, now, malloc.options.age / TICK / AGE_SHARE);
+        let surplus = old.min(malloc.measure().free.saturating_sub(kept)).min(most);
         if surplus > 0 {
             let least = choose_piece_size(malloc.options.huge_pages);
             with_heap!(&malloc.heap, heap => heap.give_back_pieces(surplus, least));
@@ -293,7 +303,7 @@ impl Returns {
             self.ask_heap_at.store(0, Relaxed);
             self.step(malloc, STEP_OLD.min(free - kept), now.saturating_sub(malloc.options.age / TICK / AGE_SHARE));
         }
-        self.give_back_pieces(malloc, kept, now);
+        self.give_back_pieces(malloc, kept, STEP_OLD, now);
     }
 
     /// Finds out once whether huge pages may back memory, before memory is returned.
@@ -360,13 +370,6 @@ impl Malloc {
         match &self.heap {
             AnyHeap::Rseq(heap) => !sandbox::is_restricted() && heap.slab().local().can_fence(),
             AnyHeap::Locks(_) => true,
-        }
-    }
-
-    /// Lets caches that are not used any more give back what they keep, if the process can fence CPUs.
-    pub(super) fn reap(&self) {
-        if self.can_fence() {
-            with_heap!(&self.heap, heap => heap.slab().reap());
         }
     }
 

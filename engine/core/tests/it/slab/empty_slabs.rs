@@ -157,15 +157,15 @@ fn reap_empties_caches_that_are_not_used() {
         with_world(policy, |slab| {
             let [idle, busy] = ["idle", "busy"].map(|name| slab.create(&CacheConfig::new(name, 64)).unwrap());
             for _ in 0..2 {
-                slab.reap();
+                slab.reap(u64::MAX);
                 for cache in [&idle, &busy] {
                     let objects: Vec<_> = (0..500).map(|_| alloc(cache, 0)).collect();
                     free(cache, 1, objects);
                 }
-                slab.reap();
+                slab.reap(u64::MAX);
                 assert!(idle.slabs() > 0 && busy.slabs() > 0, "both were used since the last call");
                 let objects: Vec<_> = (0..500).map(|_| alloc(&busy, 0)).collect();
-                slab.reap();
+                slab.reap(u64::MAX);
                 assert_eq!(idle.slabs() == 0, has_sheaves);
                 assert!(busy.slabs() > 0);
                 free(&busy, 0, objects);
@@ -174,6 +174,34 @@ fn reap_empties_caches_that_are_not_used() {
             judge_empty(slab, 0);
         });
     }
+}
+
+/// Caches that are in use keep at most the given bytes together. Those that keep most give back first, and a cache that
+/// keeps little is left alone.
+#[test]
+fn reap_bounds_what_all_caches_keep() {
+    with_meddler(Policy::FREEHOLD, PLENTY, (Meddling::Nothing, 0), |slab| {
+        let sizes = [("little", 64), ("much", 1024), ("more", 4096), ("most", 16 << 10)];
+        let caches = sizes.map(|(name, size)| slab.create(&CacheConfig::new(name, size)).unwrap());
+        let use_all = || {
+            for cache in &caches {
+                let objects: Vec<_> = (0..500).map(|_| alloc(cache, 0)).collect();
+                free(cache, 0, objects);
+            }
+        };
+        let bytes = || caches.each_ref().map(|cache| cache.slabs() * cache.info().layout.slab_bytes());
+        use_all();
+        slab.reap(u64::MAX);
+        let before = bytes();
+        assert!(before.iter().all(|&bytes| bytes > 0), "each cache keeps slabs");
+        use_all();
+        slab.reap(bytes()[..2].iter().sum());
+        let after = bytes();
+        assert!(after[..2] == before[..2] && after[2..] == [0; 2], "kept {before:?}, and then {after:?}");
+        slab.reap(u64::MAX);
+        assert_eq!(bytes(), [0; 4], "no cache was used since the last call");
+        judge_empty(slab, 0);
+    });
 }
 
 /// Allocates `count` objects of a cache, and frees them. Returns the numbers of slabs before and after the frees.

@@ -37,7 +37,7 @@ enum Step {
     Free { cpu: u16, pick: usize },
     FreeSome { cpu: u16, cache: usize, count: usize },
     Shrink,
-    Reap,
+    Reap { most: u64 },
     Offline { cpu: u16 },
     Recreate { cache: usize },
 }
@@ -63,7 +63,7 @@ fn step(rng: &mut Rng, grows: bool) -> Step {
         75..85 => Step::Krealloc { cpu, pick, size },
         85..92 => Step::Prepared { cpu },
         92..94 => Step::Shrink,
-        94 => Step::Reap,
+        94 => Step::Reap { most: rng.u64(0..64 << 10) },
         95..98 => Step::Offline { cpu },
         _ => Step::Recreate { cache },
     }
@@ -107,9 +107,9 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
             Step::Free { cpu, pick } => self.free(cpu, pick),
             Step::FreeSome { cpu, cache, count } => self.free_some(cpu, cache, count),
             Step::Shrink => self.shrink(),
-            Step::Reap => {
+            Step::Reap { most } => {
                 run_on(0);
-                self.slab.reap();
+                self.slab.reap(most);
             }
             Step::Offline { cpu } => {
                 run_on((cpu + 1) % CPUS);

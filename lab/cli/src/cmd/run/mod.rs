@@ -42,7 +42,7 @@ const PRELOAD: &str = "LD_PRELOAD";
     Options are read from the variable FREEHOLD_OPTIONS, and --set adds to them:\n  \
     return=frees|helper|never     returns memory to the system: at frees, in a helper thread that starts with the \
     program's first thread, or never [here: helper]\n  \
-    keep=SIZE                     free memory that frees keep, in addition to a quarter of the memory in use; the \
+    keep=SIZE                     free memory that frees keep, in addition to a sixteenth of the memory in use; the \
     helper ignores it [4M]\n  \
     limit=SIZE                    most memory of the malloc, at least 4M; requests beyond it fail with ENOMEM [none]\n  \
     age=MILLISECONDS              time after which the helper returns unused memory; frees wait for an eighth of it \
