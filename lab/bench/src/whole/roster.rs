@@ -62,9 +62,11 @@ pub(crate) fn find_mallocs(library: &Path, named: &[Malloc]) -> Result<Vec<Mallo
 }
 
 impl Malloc {
-    /// Returns a malloc that is preloaded from a library, without options.
+    /// Returns a malloc that is preloaded from a library, without options. The path becomes absolute, because programs
+    /// run in other folders.
     pub fn from_library(name: &str, path: &Path) -> Malloc {
-        Malloc { name: name.to_owned(), place: Place::Library(path.to_owned()), options: String::new() }
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Malloc { name: name.to_owned(), place: Place::Library(absolute), options: String::new() }
     }
 
     /// Checks that the library exists, and that none of the mallocs in `before` has the same name.

@@ -20,12 +20,12 @@
 //!
 //! Caches that are not used any more give back the objects and slabs that they keep, when the memory in use has grown,
 //! and every two seconds. Without this, each size that a program has ever used keeps its own objects, and these keep
-//! most pages of its slabs. Every two seconds, the caches in use that keep most also give back all that they keep, until
-//! all caches together keep at most 2 MiB plus a sixteenth of the bytes in use. They do not do so when memory has grown:
-//! a program that uses many sizes at once would take the objects back at once, again and again.
+//! most pages of its slabs. Every two seconds, the caches in use that keep most also give back all that they keep,
+//! until all caches together keep at most 2 MiB plus a sixteenth of the bytes in use. They do not do so when memory has
+//! grown: a program that uses many sizes at once would take the objects back at once, again and again.
 //!
 //! Runs are returned one by one, largest first, and memory of the heap in wholly free blocks of 2 MiB. Free pieces of
-//! other blocks are returned after they have been free for a quarter to half of a second, pieces of at least 32 KiB.
+//! other blocks, of at least 32 KiB, are returned when they were free at two checks in different ticks.
 //! Where huge pages back the heap, a piece has at least 1 MiB, since its return splits a huge page, unless less than a
 //! quarter of the huge page is in use. No mapping is split.
 //!
@@ -70,8 +70,8 @@ const SLACK: usize = 16;
 const SLACK_OF_USED: usize = 2;
 /// Divisor of the excess that one free returns.
 const EXCESS_SHARE: usize = 8;
-/// Bytes of old memory that frees return per tick: about a millisecond of work, and as much when the program uses it
-/// again.
+/// Bytes of old memory that frees return per tick, and of pieces of blocks: some milliseconds of work, and as much when
+/// the program uses the memory again.
 const STEP_OLD: usize = 8 << 20;
 /// Divisor of [`Options::age`](super::options::Options::age) for memory that frees return. They return little at a
 /// time, so they need not wait for long.
