@@ -68,7 +68,7 @@ fn give_back() -> bool {
         // SAFETY: the swap took the whole list, so this CPU owns its pages, and `take` has written a link into each of
         // them.
         next = NonNull::new(unsafe { page.cast::<*mut u8>().read() });
-        let pfn = Pfn::new((KERNEL.virt_to_phys(page.as_ptr()) >> 12) as u32);
+        let pfn = Pfn::new((KERNEL.virt_to_phys(page.as_ptr()).expect("pages are memory") >> 12) as u32);
         // SAFETY: `take` released the page with `into_raw`, and each page is in the list once.
         drop(unsafe { Pages::<Hardware>::from_raw(pfn, Order::ZERO) });
     }

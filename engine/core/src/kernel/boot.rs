@@ -77,6 +77,11 @@ impl DirectMap {
         NonNull::new(address).expect("only frame 0 may be mapped at address 0")
     }
 
+    /// Returns whether memory that is aligned physically is aligned to `align` bytes at its virtual address as well.
+    pub(super) fn keeps_alignment(self, align: usize) -> bool {
+        self.offset.is_multiple_of(align)
+    }
+
     /// Returns the virtual address of a physical one.
     pub(super) fn to_virt(self, physical: u64) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut((physical as usize).wrapping_add(self.offset))
@@ -407,6 +412,12 @@ impl<H: Cpu> Kernel<H> {
 }
 
 impl<H: Cpu> super::Engine<H> {
+    /// Returns whether memory at a physical address is online.
+    pub(super) fn has_memory_at(&self, physical: u64) -> bool {
+        let frame = frame_at(physical, H::PAGE_SIZE).and_then(|pfn| self.pages.map().try_frame(pfn));
+        frame.is_some_and(|frame| !frame.word().is_absent())
+    }
+
     /// Returns an error for a range that is at least partly online. Metadata is never freed, so bringing a frame online
     /// twice could overwrite metadata in use.
     fn expect_absent(&self, frames: &Range<Pfn>) -> Result<(), SetupError> {

@@ -110,12 +110,25 @@ impl<T, H: Cpu> DerefMut for Object<'_, T, H> {
 }
 
 impl<T, H: Cpu> Drop for Object<'_, T, H> {
+    /// Drops the value and frees the object, also if the value's own `drop` panics.
     fn drop(&mut self) {
+        let _object = Emptied { place: self.place.cast(), cache: self.cache };
         // SAFETY: `place` holds a value that this handle owns, and the handle is not used after `drop`.
         unsafe { self.place.drop_in_place() };
-        // SAFETY: the object was allocated from this cache, its value was dropped above, and the cache is alive because
-        // the handle borrows it.
-        let freed = unsafe { self.cache.slabs().free(self.place.cast()) };
+    }
+}
+
+/// Object whose value is being dropped. Dropping this frees the object.
+struct Emptied<'c, T, H: Cpu> {
+    place: NonNull<u8>,
+    cache: &'c Cache<T, H>,
+}
+
+impl<T, H: Cpu> Drop for Emptied<'_, T, H> {
+    fn drop(&mut self) {
+        // SAFETY: the object was allocated from this cache, its value was dropped or has panicked in its `drop`, so it
+        // is not used any more, and the cache is alive because this borrows it.
+        let freed = unsafe { self.cache.slabs().free(self.place) };
         debug_assert_eq!(freed, Ok(()), "the free of an owned object failed");
     }
 }

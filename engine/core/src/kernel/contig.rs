@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use super::pages::{engine, physical};
 use super::{Cpu, Error, Kernel, SpinLock};
 use crate::base::{Gfp, MigrateType, Order, Pfn};
-use crate::page::{CmaArea, CmaError};
+use crate::page::{CmaArea, CmaError, Placement};
 
 /// An owned range of neighbouring pages, mapped contiguously. The range is freed on drop and never moves.
 pub struct Contig<H: Cpu> {
@@ -19,17 +19,39 @@ pub struct Contig<H: Cpu> {
 }
 
 impl<H: Cpu> Kernel<H> {
-    /// Allocates a range of `pages` neighbouring pages, zeroed with [`Gfp::ZERO`].
-    /// [`PageAllocator::alloc_contig_pages`](crate::page::PageAllocator::alloc_contig_pages) documents the alignment.
+    /// Allocates a range of `pages` neighbouring pages at any place, zeroed with [`Gfp::ZERO`].
     ///
     /// # Errors
     /// [`Error::Contig`] if no such range can be emptied, or if the flags or the number of pages are invalid.
     pub fn alloc_contig_pages(&'static self, gfp: Gfp, pages: u32) -> Result<Contig<H>, Error> {
+        self.alloc_contig_pages_at(gfp, pages, Placement::ANYWHERE)
+    }
+
+    /// Allocates a range like [`alloc_contig_pages`](Self::alloc_contig_pages), at a place with the given alignment and
+    /// below the given frame. [`placement`](Self::placement) computes both for a device.
+    /// [`PageAllocator::alloc_contig_pages`](crate::page::PageAllocator::alloc_contig_pages) documents the cost.
+    ///
+    /// # Errors
+    /// See [`alloc_contig_pages`](Self::alloc_contig_pages); also if the alignment is not a power of two.
+    pub fn alloc_contig_pages_at(&'static self, gfp: Gfp, pages: u32, place: Placement) -> Result<Contig<H>, Error> {
         let (engine, gfp) = (self.ready()?, pinned(gfp));
-        let at_first = engine.pages.alloc_contig_pages(gfp, pages);
-        let start =
-            at_first.or_else(|error| engine.again(gfp, error, &|| engine.pages.alloc_contig_pages(gfp, pages)))?;
+        let alloc = || engine.pages.alloc_contig_pages(gfp, pages, place);
+        let start = alloc().or_else(|error| engine.again(gfp, error, &alloc))?;
         Ok(Contig::new(start..start.offset(pages), gfp))
+    }
+
+    /// Returns the placement of memory for a device: the physical address is a multiple of `align` bytes, and no
+    /// address exceeds `mask`. linux: include/linux/dma-mapping.h:DMA_BIT_MASK
+    ///
+    /// # Panics
+    /// If `align` is not a power of two.
+    pub fn placement(align: u64, mask: u64) -> Placement {
+        assert!(align.is_power_of_two(), "an alignment is a power of two, and {align} is not");
+        let page = u64::from(H::PAGE_SIZE);
+        let frames = u32::try_from(align.div_ceil(page)).unwrap_or(u32::MAX);
+        let end =
+            u32::try_from(mask / page + u64::from(mask % page == page - 1)).map_or(Placement::ANYWHERE.end, Pfn::new);
+        Placement::aligned(frames).below(end)
     }
 
     /// Allocates exactly this range of pages, zeroed with [`Gfp::ZERO`]; see

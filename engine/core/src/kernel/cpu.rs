@@ -144,7 +144,7 @@ pub trait Promises {
         0
     }
 
-    /// Returns whether compaction may move a block for a request with these flags and this effort. Must be cheap and
+    /// Returns whether a block may be moved for a request with these flags and this effort. Must be cheap and
     /// must not call the engine.
     fn can_isolate(isolation: &Isolation) -> bool {
         let _ = isolation;

@@ -4,8 +4,8 @@
 //! request with a larger alignment is rounded up to a multiple of the alignment. If the size class for this is still
 //! not a multiple, the request is rounded up to a power of two. Up to 4 KiB, this achieves every alignment. Requests
 //! above the largest size class, 32 KiB by default, or with an alignment above 4 KiB, get a block of pages, which is
-//! aligned to its size. Requests above the largest block, 4 MiB with pages of 4 KiB, get a range of neighbouring pages
-//! of any length.
+//! aligned to its size. Requests of a size or alignment above the largest block, 4 MiB with pages of 4 KiB, get a range
+//! of neighbouring pages of any length.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
@@ -23,10 +23,11 @@ use crate::slab::ObjectError;
 /// Rust's global allocator for a kernel: `#[global_allocator] static HEAP: Heap<Hw> = Heap::new();`
 ///
 /// Allocation returns null before [`Kernel::init`], when memory is exhausted, for an alignment above the largest block
-/// (4 MiB), and if [`Cpu::CACHES`] is 0. In every context but [`Context::Task`], as reported by
-/// [`Promises::task`](super::Promises::task), requests do not reclaim, and requests above the largest block fail.
-/// `realloc` keeps the memory in place if it shrinks, or grows within its [`ksize`](crate::slab::SlabAllocator::ksize);
-/// it moves memory that shrinks from above the largest block to below.
+/// (4 MiB) of which [`Boot::direct_map`](super::Boot::direct_map) is no multiple, and if [`Cpu::CACHES`] is 0. In every
+/// context but [`Context::Task`], as reported by [`Promises::task`](super::Promises::task), requests do not reclaim,
+/// and requests of a size or alignment above the largest block fail. `realloc` keeps the memory in place if it shrinks,
+/// or grows within its [`ksize`](crate::slab::SlabAllocator::ksize); it moves memory that shrinks from above the
+/// largest block to below.
 ///
 /// A free is refused if the address does not belong to the heap or is detected as free. A refused free is reported to
 /// [`Promises::slab_error`](super::Promises::slab_error) and changes nothing. The [module](super#invalid-frees) lists
@@ -57,9 +58,9 @@ impl<H: Cpu> Heap<H> {
     }
 }
 
-/// Returns whether memory of a layout is a range of pages, because it exceeds the largest block.
+/// Returns whether memory of a layout is a range of pages, because its size or alignment exceeds the largest block.
 fn is_range<H: Cpu>(layout: Layout) -> bool {
-    layout.size() > largest_block::<H>()
+    layout.size().max(layout.align()) > largest_block::<H>()
 }
 
 fn pages_of<H: Cpu>(layout: Layout) -> Option<u32> {
@@ -67,14 +68,15 @@ fn pages_of<H: Cpu>(layout: Layout) -> Option<u32> {
 }
 
 impl<H: Cpu> Heap<H> {
-    /// Allocates a range of pages. Such a range starts at a multiple of the largest block or of more, and the direct
-    /// map does too, so the range has every alignment up to that. Returns null for a larger alignment, if no range can
-    /// be emptied, or if the flags do not allow reclaim.
+    /// Allocates a range of pages. Returns null for an alignment of which the direct map is no multiple, if no range
+    /// can be emptied, or if the flags do not allow reclaim.
     #[cold]
     fn alloc_range(&self, layout: Layout, gfp: Gfp) -> *mut u8 {
-        let can_be_had = gfp.contains(Gfp::DIRECT_RECLAIM) && layout.align() <= largest_block::<H>();
+        let is_mapped = self.kernel().engine().is_some_and(|engine| engine.memory.keeps_alignment(layout.align()));
+        let can_be_had = gfp.contains(Gfp::DIRECT_RECLAIM) && is_mapped;
         let pages = pages_of::<H>(layout).filter(|_| can_be_had);
-        let range = pages.and_then(|pages| self.kernel().alloc_contig_pages(gfp, pages).ok());
+        let place = Kernel::<H>::placement(layout.align() as u64, u64::MAX);
+        let range = pages.and_then(|pages| self.kernel().alloc_contig_pages_at(gfp, pages, place).ok());
         range.map_or(null_mut(), |range| {
             let memory = range.as_ptr().as_ptr();
             range.into_raw();
@@ -163,6 +165,7 @@ const OBJECT_ALIGN_MAX: usize = 4096;
 
 // SAFETY: `kmalloc`, `alloc_block` and `alloc_range` return memory of at least the requested size that has no other
 // owner until it is freed, and `alloc_object` achieves the alignment as described at the top of this file.
+// `alloc_range` aligns the physical address, and `keeps_alignment` shows that the direct map preserves this.
 unsafe impl<H: Cpu> GlobalAlloc for Heap<H> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

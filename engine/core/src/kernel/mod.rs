@@ -267,7 +267,8 @@ impl<H: Cpu> Kernel<H> {
     /// Returns the page allocator, for operations that this type does not offer, or `None` before [`init`](Self::init).
     ///
     /// # Safety
-    /// The caller frees through it only what it allocated through it, and releases only frames that are not in use. A
+    /// The caller frees through it only what it allocated through it, does not unpin a block that has a handle, and
+    /// releases only frames that are not in use. A
     /// block that the caller requests with [`Gfp::MOVABLE`] has no handle that pins it, so [`Promises::migrate`]
     /// decides where the block is.
     pub unsafe fn pages(&'static self) -> Option<&'static PagesOf<H>> {
@@ -335,15 +336,18 @@ impl<H: Cpu> Kernel<H> {
         unsafe { slab.kfree(object) }
     }
 
-    /// Returns the virtual address of a physical one, which is [`Boot::direct_map`] higher. Null before
-    /// [`init`](Self::init).
-    pub fn phys_to_virt(&'static self, physical: u64) -> *mut u8 {
-        self.engine().map_or(null_mut(), |engine| engine.memory.to_virt(physical))
+    /// Returns the virtual address of a physical one, which is [`Boot::direct_map`] higher. `None` before
+    /// [`init`](Self::init), and for an address outside of the memory that is online.
+    pub fn phys_to_virt(&'static self, physical: u64) -> Option<NonNull<u8>> {
+        let engine = self.engine().filter(|engine| engine.has_memory_at(physical))?;
+        NonNull::new(engine.memory.to_virt(physical))
     }
 
-    /// Returns the physical address that is mapped at a virtual one; 0 before [`init`](Self::init).
-    pub fn virt_to_phys(&'static self, address: *const u8) -> u64 {
-        self.engine().map_or(0, |engine| engine.memory.to_phys(address))
+    /// Returns the physical address that is mapped at a virtual one. `None` before [`init`](Self::init), and for an
+    /// address outside of the direct map of the memory that is online.
+    pub fn virt_to_phys(&'static self, address: *const u8) -> Option<u64> {
+        let engine = self.engine()?;
+        Some(engine.memory.to_phys(address)).filter(|&physical| engine.has_memory_at(physical))
     }
 
     /// Frees idle memory: slabs without objects in use, objects that CPUs cache, and the CPUs' page lists. Waits for

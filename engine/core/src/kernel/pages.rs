@@ -70,8 +70,12 @@ impl<H: Cpu> Pages<H> {
     pub fn into_raw(self) -> (Pfn, Order) {
         let (pfn, order) = (self.pfn, self.order);
         core::mem::forget(self);
-        let is_block = engine::<H>().pages.unpin(pfn, order);
-        debug_assert!(is_block, "frame {pfn} of a handle is not the head of an allocated block of order {order}");
+        let unpinned = engine::<H>().pages.unpin(pfn, order);
+        debug_assert_eq!(
+            unpinned,
+            Ok(()),
+            "frame {pfn} of a handle is not the head of an allocated block of order {order}"
+        );
         (pfn, order)
     }
 
@@ -91,13 +95,18 @@ impl<H: Cpu> Pages<H> {
     /// place: the place that the last [`Moved`](crate::platform::Migrated::Moved) for it gave, or the number that
     /// `into_raw` returned if the block never moved.
     pub unsafe fn from_raw(pfn: Pfn, order: Order) -> Pages<H> {
-        let is_block = engine::<H>().pages.pin(pfn, order);
-        assert!(is_block, "no allocated block of order {order} begins at frame {pfn}: the block was freed or moved");
+        let pinned = engine::<H>().pages.pin(pfn, order);
+        assert_eq!(
+            pinned,
+            Ok(()),
+            "no allocated block of order {order} begins at frame {pfn}: the block was freed or moved"
+        );
         Pages::new(pfn, order)
     }
 }
 
-/// Returns the size of the largest block in bytes, which is the largest alignment of blocks and of the direct map.
+/// Returns the size of the largest block in bytes, which is the largest alignment of blocks and the least of the direct
+/// map.
 pub(super) const fn largest_block<H: Cpu>() -> usize {
     (H::PAGE_SIZE as usize) << Order::MAX.get()
 }

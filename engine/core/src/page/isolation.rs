@@ -46,24 +46,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         zone: &'a Zone<P::Lock>,
         range: &Range<Pfn>,
     ) -> Result<Isolation<'a, 'm, P>, ContigError> {
-        let first = range.start.align_down(self.map.pageblock_order());
-        let mut isolation = Isolation { allocator: self, zone, blocks: first..first };
-        while isolation.blocks.end < range.end {
-            let block = isolation.blocks.end;
-            let mut locked = self.lock_zone(zone);
-            if usize::from(self.map.pageblock(block).zone()) != zone.index() {
-                // The pageblock went offline after the range was checked.
-                return Err(RangeError::OutOfRange { pfn: block }.into());
-            }
-            if !locked.set_migratetype_isolate(block) {
-                // The pageblock's count of isolations is at its maximum.
-                return Err(ContigError::Busy { pfn: block, state: self.map.frame(block).word().state() });
-            }
-            // The end is moved before the lock is released, because the probe is notified of the release and may panic.
-            isolation.blocks.end = block.offset(self.map.pageblock_order().pages());
-            drop(locked);
-        }
+        let mut isolation = self.isolate_nothing(zone, range.start);
+        isolation.extend_to(range.end)?;
         Ok(isolation)
+    }
+
+    /// Returns an isolation without pageblocks, which begins at the pageblock of a frame.
+    pub(in crate::page) fn isolate_nothing<'a>(&'a self, zone: &'a Zone<P::Lock>, pfn: Pfn) -> Isolation<'a, 'm, P> {
+        let first = pfn.align_down(self.map.pageblock_order());
+        Isolation { allocator: self, zone, blocks: first..first }
     }
 
     /// Allocates exactly this block, with one reference, if it is within one free block of its zone. Returns whether
@@ -97,9 +88,54 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 }
 
 impl<P: Platform> Isolation<'_, '_, P> {
-    fn undo_isolate_page_range(&mut self) {
+    /// Moves the isolation on to a range that ends no earlier than the isolation. Pageblocks before the range get their
+    /// types back, those that are isolated already stay so, and the others are isolated. Returns whether there were
+    /// others. Cost: one hold of the zone lock per pageblock that changes.
+    ///
+    /// # Errors
+    /// The first frame of the pageblock that could not be isolated. Those before it are isolated.
+    pub(in crate::page) fn move_to(&mut self, range: &Range<Pfn>) -> Result<bool, Pfn> {
+        let first = range.start.align_down(self.allocator.map.pageblock_order());
+        debug_assert!(
+            self.blocks.is_empty() || self.blocks.start <= first,
+            "isolation: range {range:?} begins before the isolated pageblocks {:?}",
+            self.blocks
+        );
+        self.undo_before(first);
+        if self.blocks.is_empty() {
+            self.blocks = first..first;
+        }
+        let before = self.blocks.end;
+        match self.extend_to(range.end) {
+            Ok(()) => Ok(self.blocks.end > before),
+            Err(_) => Err(self.blocks.end),
+        }
+    }
+
+    /// Isolates the pageblocks that follow, up to the one with the last frame before `end`.
+    fn extend_to(&mut self, end: Pfn) -> Result<(), ContigError> {
+        let map = &self.allocator.map;
+        while self.blocks.end < end {
+            let block = self.blocks.end;
+            let mut locked = self.allocator.lock_zone(self.zone);
+            if usize::from(map.pageblock(block).zone()) != self.zone.index() {
+                // The pageblock went offline after the range was checked.
+                return Err(RangeError::OutOfRange { pfn: block }.into());
+            }
+            if !locked.set_migratetype_isolate(block) {
+                // The pageblock's count of isolations is at its maximum.
+                return Err(ContigError::Busy { pfn: block, state: map.frame(block).word().state() });
+            }
+            // The end is moved before the lock is released, because the probe is notified of the release and may panic.
+            self.blocks.end = block.offset(map.pageblock_order().pages());
+            drop(locked);
+        }
+        Ok(())
+    }
+
+    fn undo_before(&mut self, end: Pfn) {
         let pages = self.allocator.map.pageblock_order().pages();
-        while !self.blocks.is_empty() {
+        while !self.blocks.is_empty() && self.blocks.start < end {
             let block = self.blocks.start;
             self.blocks.start = block.offset(pages);
             self.allocator.lock_zone(self.zone).unset_migratetype_isolate(block);
@@ -109,7 +145,8 @@ impl<P: Platform> Isolation<'_, '_, P> {
 
 impl<P: Platform> Drop for Isolation<'_, '_, P> {
     fn drop(&mut self) {
-        Rest(self).0.undo_isolate_page_range();
+        let end = self.blocks.end;
+        Rest(self).0.undo_before(end);
     }
 }
 
@@ -118,7 +155,8 @@ struct Rest<'i, 'a, 'm, P: Platform>(&'i mut Isolation<'a, 'm, P>);
 
 impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
     fn drop(&mut self) {
-        self.0.undo_isolate_page_range();
+        let end = self.0.blocks.end;
+        self.0.undo_before(end);
     }
 }
 

@@ -1,4 +1,4 @@
-//! References to blocks, pins, and splitting an allocated block into smaller ones.
+//! References to blocks, and splitting an allocated block into smaller ones.
 //!
 //! A reference is counted by one atomic step on the word of the block's head. Only the drop of a reference to a page of
 //! a range, and the split of such a page's block, take the zone lock first.
@@ -58,30 +58,6 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.free_claimed(pfn, before.order());
         }
         Ok(())
-    }
-
-    /// Pins an allocated block if its request was movable. Returns whether the frame heads an allocated block of this
-    /// order. Compaction and ranges skip a pinned block. If a migration of the block was already requested, its answer
-    /// [`Moved`](crate::platform::Migrated::Moved) is treated as a broken promise.
-    #[cfg_attr(loom, expect(dead_code, reason = "only the kernel module has handles"))]
-    pub(crate) fn pin(&self, pfn: Pfn, order: Order) -> bool {
-        self.step_movable(pfn, order, Word::pinned)
-    }
-
-    /// Unpins an allocated block if its request was movable. Returns whether the frame heads an allocated block of this
-    /// order.
-    #[cfg_attr(loom, expect(dead_code, reason = "only the kernel module has handles"))]
-    pub(crate) fn unpin(&self, pfn: Pfn, order: Order) -> bool {
-        self.step_movable(pfn, order, Word::unpinned)
-    }
-
-    /// Changes the word of a block if its request was movable. Other words are left alone, because the holder of the
-    /// zone lock may be storing to the words of pages of a range.
-    fn step_movable(&self, pfn: Pfn, order: Order, change: impl Fn(Word) -> Word) -> bool {
-        let Some(frame) = self.map.try_frame(pfn) else { return false };
-        let is_block = |word: Word| word.is_allocated_of(order) && !word.is_slab();
-        let stepped = frame.step(|word| (is_block(word) && word.is_of_movable_request()).then(|| change(word)));
-        stepped.is_ok() || stepped.is_err_and(is_block)
     }
 
     /// Splits an allocated block that is not compound into single pages. The first page keeps the block's references,

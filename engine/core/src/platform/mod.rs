@@ -2,9 +2,9 @@
 //!
 //! A platform consists of a few callbacks, called promises. The engine holds no lock while it calls
 //! [`Platform::reclaim`], [`Platform::migrate`], [`Platform::out_of_memory`], [`Platform::relax`] or
-//! [`Platform::slab_error`], so these may call the allocator. [`Platform::can_isolate`] is called
-//! for each block that compaction scans, [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] are called on any
-//! path; these must not call it.
+//! [`Platform::slab_error`], so these may call the allocator. [`Platform::can_isolate`] is called for each block that
+//! compaction scans or a range is to be emptied of, [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] are
+//! called on any path; these must not call it.
 //!
 //! The engine verifies results that it can check itself. It counts the pages that are freed through [`FreePages`], and
 //! after a migration checks the block that is left over. It reports a broken promise by name ([`Event::BrokenPromise`])
@@ -94,10 +94,10 @@ pub trait Platform {
         Reclaimed::default()
     }
 
-    /// Returns whether compaction may move a block for a request with these flags and this effort. Called when the
-    /// scanner of sources reaches the block, before a place is taken for it, and without a lock. Should return
-    /// `false` for blocks that cannot be moved now: those under writeback, pinned ones, and those of a file if the request
-    /// must not call into a file system. If [`migrate`](Self::migrate) refuses a block instead, the search for its target
+    /// Returns whether a block may be moved, for compaction, for a range or for a long pin, by a request with these
+    /// flags and this effort. Called before a place is taken for the block, and without a lock. Should return `false`
+    /// for blocks that cannot be moved now: those under writeback, pinned ones, and those of a file if the request must
+    /// not call into a file system. If [`migrate`](Self::migrate) refuses a block instead, the search for its target
     /// was wasted. Called for each movable block in a scan, so it must be cheap, and it must not call the engine.
     /// linux: mm/compaction.c:isolate_migratepages_block
     fn can_isolate(&self, isolation: &Isolation) -> bool {
@@ -287,7 +287,7 @@ pub enum Promise {
     OutOfMemory,
 }
 
-/// A block that compaction would move, and the request for which it would.
+/// A block that is to be moved, and the request for which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Isolation {
     /// First frame of the block.

@@ -139,6 +139,28 @@ mod tests {
     }
 
     #[test]
+    fn reserve_grows_by_policy_source_and_watermark() {
+        use HighAtomicPolicy::{GiveBack, Linux, PastLists, ReuseFirst, SkipCostly};
+        let at_min = AllocFlags::HIGHATOMIC;
+        let at_low = at_min | AllocFlags::WMARK_LOW;
+        let cases = [
+            (Linux, 1, at_low, true, true),
+            (GiveBack, 1, at_low, true, true),
+            (SkipCostly, 3, at_low, false, false),
+            (SkipCostly, 4, at_low, true, true),
+            (PastLists, 1, at_low, false, true),
+            (PastLists, 1, at_low, true, false),
+            (ReuseFirst, 1, at_min, false, true),
+            (ReuseFirst, 1, at_min, true, false),
+            (ReuseFirst, 1, at_low, false, false),
+        ];
+        for (policy, order, flags, by_list, expected) in cases {
+            let served = ServedRequest { order: Order::new(order), flags, by_list };
+            assert_eq!(grows(policy, served), expected, "{policy:?}: {served:?}");
+        }
+    }
+
+    #[test]
     fn reuse_first_reserve_needs_atomic_above_order_0() {
         let order = Order::new(1);
         let cases = [

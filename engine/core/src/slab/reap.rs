@@ -1,8 +1,8 @@
 //! Reaping: caches that requests do not use any more give back the objects and slabs that they keep for later.
 //!
-//! A cache keeps free objects in the sheaves of CPUs and barns, and wholly free slabs on its nodes' lists. Each limit on
-//! these is per cache. When a program stops to use a size, the objects that are kept for that size would stay for ever,
-//! and each of them may pin a slab whose other objects are free. A caller that decides when time has passed, for
+//! A cache keeps free objects in the sheaves of CPUs and barns, and wholly free slabs on its nodes' lists. Each limit
+//! on these is per cache. When a program stops to use a size, the objects that are kept for that size would stay for
+//! ever, and each of them may pin a slab whose other objects are free. A caller that decides when time has passed, for
 //! example when memory has grown, calls [`SlabAllocator::reap`]. Caches that were refilled since the last call are in
 //! use, and would take the objects back at once. They are left alone as long as they keep no more bytes together than
 //! the caller allows.
@@ -34,8 +34,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// keeps at most `most` bytes. Caches of CPUs that are out of reach are not changed
     /// ([`CpuLocal::is_out_of_reach`]). Without sheaves, caches keep what they have.
     ///
-    /// Costs a few locks per cache and a read per cache and CPU; up to two fences for each CPU and each cache that gives
-    /// back objects, and the flush of these objects.
+    /// Costs a few locks per cache, and a read and at most a lock per cache and CPU; up to two fences for each CPU and
+    /// each cache that gives back objects, and the flush of these objects.
     pub fn reap(&self, most: u64) {
         let mut kept = [0; CACHES_MAX];
         for cache in self.each_cache().filter(|cache| self.path(cache) == Path::Sheaves) {
@@ -49,7 +49,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         while sum > most
             && let Some((at, bytes)) = kept.iter_mut().enumerate().max_by_key(|(_, bytes)| **bytes)
         {
-            if let Some(cache) = self.find_cache(CacheId::new(at as u8)) {
+            // The number may belong to another cache by now.
+            if let Some(cache) =
+                self.find_cache(CacheId::new(at as u8)).filter(|found| self.path(found) == Path::Sheaves)
+            {
                 self.reap_cache(&cache);
             }
             sum -= core::mem::take(bytes);

@@ -42,7 +42,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.alloc_range(&range, RangeRequest { gfp, refs: 0, purpose: Purpose::General })
     }
 
-    pub(super) fn alloc_range(&self, range: &Range<Pfn>, wanted: RangeRequest) -> Result<(), ContigError> {
+    fn alloc_range(&self, range: &Range<Pfn>, wanted: RangeRequest) -> Result<(), ContigError> {
         let RangeRequest { gfp, purpose, .. } = wanted;
         self.resolve_gfp(gfp).ok_or(ContigError::Flags)?;
         let zone = self.zone_of_range(range)?;
@@ -60,7 +60,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Makes allocated blocks of frames that are on no list and in no block.
-    fn prep_blocks(&self, range: &Range<Pfn>, wanted: RangeRequest) {
+    pub(super) fn prep_blocks(&self, range: &Range<Pfn>, wanted: RangeRequest) {
         if wanted.refs == 0 || wanted.gfp.contains(Gfp::COMP) {
             let blocks = range.start.blocks_up_to(range.end, Order::MAX);
             blocks.for_each(|(pfn, order)| self.map.frame(pfn).set(fresh(wanted.gfp, order).with_refs(wanted.refs)));

@@ -13,6 +13,7 @@ use core::ops::Range;
 
 use super::alloc::RangeRequest;
 use super::range::Purpose;
+use super::scan::Scan;
 use crate::base::carve::{Carver, Plan};
 use crate::base::lock::{Locked, Rank, Ranked};
 use crate::base::{Gfp, MigrateType, Order, Pfn, RawLock, State};
@@ -133,23 +134,25 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         pages.div_ceil(self.order_per_bit.pages())
     }
 
-    /// Returns the first bit from `bit` on whose first frame is a multiple of `align` frames.
-    fn aligned_bit(&self, bit: u32, align: u32) -> Option<u32> {
-        let pfn = self.pfn_of(bit).raw().checked_next_multiple_of(align)?;
-        Some(self.bit_of(Pfn::new(pfn)))
+    /// Returns the first bit whose first frame is at or after a frame, and a multiple of `align` frames.
+    fn aligned_bit(&self, from: Pfn, align: u32) -> Option<u32> {
+        let start = self.range.start.raw();
+        let unit = self.order_per_bit.pages().max(align);
+        // Both are powers of two, and the area begins at a whole unit.
+        Some(self.bit_of(Pfn::new(from.raw().max(start).checked_next_multiple_of(unit)?)))
     }
 
-    /// Takes the first gap of `count` bits from `from` on whose first frame is a multiple of `align` frames.
-    fn claim(&self, from: u32, count: u32, align: u32) -> Option<Claim<'_, 'm, L>> {
+    /// Takes the first gap of `count` bits at or after a frame whose first frame is a multiple of `align` frames.
+    fn claim(&self, from: Pfn, count: u32, align: u32) -> Option<Claim<'_, 'm, L>> {
         let mut bitmap = self.bitmap.lock();
         let mut bit = self.aligned_bit(from, align)?;
         while count <= self.bits().checked_sub(bit)? {
-            match (bit..bit + count).rev().find(|&bit| bitmap.is_set(bit)) {
+            match bitmap.last_set(bit..bit + count) {
                 None => {
                     bitmap.fill(bit..bit + count);
                     return Some(Claim { area: self, bits: bit..bit + count });
                 }
-                Some(taken) => bit = self.aligned_bit(taken + 1, align)?,
+                Some(taken) => bit = self.aligned_bit(self.pfn_of(taken + 1), align)?,
             }
         }
         None
@@ -167,33 +170,50 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
 
     fn first_unclaimed(&self, mut bits: Range<u32>) -> Option<u32> {
         let bitmap = self.bitmap.lock();
-        bits.find(|&bit| !bitmap.is_set(bit))
+        bits.find(|&bit| bitmap.last_set(bit..bit + 1).is_none())
     }
 }
 
 impl Bitmap<'_> {
-    fn is_set(&self, bit: u32) -> bool {
-        debug_assert!(
-            bit as usize / 64 < self.words.len(),
-            "CMA area: unit {bit} is outside of the bitmap of {} units",
-            self.words.len() * 64
-        );
-        self.words[bit as usize / 64] >> (bit % 64) & 1 == 1
+    fn last_set(&self, bits: Range<u32>) -> Option<u32> {
+        words_of(bits).rev().find_map(|(word, mask)| {
+            let last = (self.words[word] & mask).checked_ilog2()?;
+            Some(unit(word, last))
+        })
     }
 
     fn fill(&mut self, bits: Range<u32>) {
-        for bit in bits {
-            debug_assert!(!self.is_set(bit), "CMA area: unit {bit} is already allocated");
-            self.words[bit as usize / 64] |= 1 << (bit % 64);
+        for (word, mask) in words_of(bits) {
+            let taken = self.words[word] & mask;
+            debug_assert!(taken == 0, "CMA area: unit {} is already allocated", unit(word, taken.trailing_zeros()));
+            self.words[word] |= mask;
         }
     }
 
     fn clear(&mut self, bits: Range<u32>) {
-        for bit in bits {
-            debug_assert!(self.is_set(bit), "CMA area: unit {bit} is freed, but not allocated");
-            self.words[bit as usize / 64] &= !(1 << (bit % 64));
+        for (word, mask) in words_of(bits) {
+            let lent = mask & !self.words[word];
+            debug_assert!(
+                lent == 0,
+                "CMA area: unit {} is freed, but not allocated",
+                unit(word, lent.trailing_zeros())
+            );
+            self.words[word] &= !mask;
         }
     }
+}
+
+/// Returns the number of the unit of a bit in a word of the bitmap.
+fn unit(word: usize, bit: u32) -> u32 {
+    word as u32 * 64 + bit
+}
+
+/// Returns the indices of the words that hold some bits, and the bits in each of them.
+fn words_of(bits: Range<u32>) -> impl DoubleEndedIterator<Item = (usize, u64)> {
+    (bits.start / 64..bits.end.div_ceil(64)).map(move |word| {
+        let (first, end) = (bits.start.max(word * 64) % 64, bits.end.min(word * 64 + 64) - word * 64);
+        (word as usize, u64::MAX << first & u64::MAX >> (64 - end))
+    })
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
@@ -238,13 +258,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Allocates contiguous pages of an area, each with one reference, from a frame that is a multiple of `align`
     /// frames. An area allocates whole units: if `pages` is not a multiple of the unit, the rest of the last unit is
     /// allocated as well. If a block in the first gap cannot be migrated, the next gap is tried. [`Gfp::COMP`] has the
-    /// same effect as in [`alloc_contig_range`](Self::alloc_contig_range).
+    /// same effect as in [`alloc_contig_range`](Self::alloc_contig_range). The cost is that of
+    /// [`alloc_contig_pages`](Self::alloc_contig_pages) for the area's frames up to the end of the gap that is found.
     ///
     /// # Errors
     /// [`ContigError::NoRange`] if no gap is large enough or can be emptied; [`ContigError::Flags`];
     /// [`ContigError::Range`] for zero pages, an invalid size or alignment, or an area of another allocator.
     pub fn cma_alloc(&self, area: &CmaArea<'m, P::Lock>, pages: u32, align: u32, gfp: Gfp) -> Result<Pfn, ContigError> {
         let start = area.range.start;
+        self.resolve_gfp(gfp).ok_or(ContigError::Flags)?;
         if pages == 0 {
             return Err(RangeError::Empty { start }.into());
         }
@@ -252,21 +274,27 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             return Err(RangeError::PowerOfTwo { pages: align }.into());
         }
         self.expect_own(area)?;
-        let (count, mut from) = (area.bits_for(pages), 0);
+        let count = area.bits_for(pages);
+        if count > area.bits() {
+            return Err(ContigError::NoRange);
+        }
+        let whole = count << area.order_per_bit.get();
+        if gfp.contains(Gfp::COMP) && !whole.is_power_of_two() {
+            return Err(RangeError::PowerOfTwo { pages: whole }.into());
+        }
+        let align = if gfp.contains(Gfp::COMP) { align.max(whole) } else { align };
+        let zone = self.zone_of_range(&area.range)?;
+        let mut scan = Scan::new(self, zone, start, RangeRequest { gfp, refs: 1, purpose: Purpose::Cma });
+        let mut from = start;
         loop {
             let claim = area.claim(from, count, align).ok_or(ContigError::NoRange)?;
-            let pfn = area.pfn_of(claim.bits.start);
-            let end = area.pfn_of(claim.bits.end);
-            match self.alloc_range(&(pfn..end), RangeRequest { gfp, refs: 1, purpose: Purpose::Cma }) {
+            let range = area.pfn_of(claim.bits.start)..area.pfn_of(claim.bits.end);
+            match scan.alloc(&range) {
                 Ok(()) => {
                     claim.keep();
-                    return Ok(pfn);
+                    return Ok(range.start);
                 }
-                Err(error) => {
-                    // The search continues only if the error names a frame that is in the way.
-                    let obstacle = error.pfn().ok_or(error)?;
-                    from = area.bit_of(obstacle.max(pfn)) + 1;
-                }
+                Err(past) => from = past,
             }
         }
     }

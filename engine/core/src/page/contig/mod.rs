@@ -11,8 +11,8 @@
 //! ```
 //!
 //! `free` does the reverse: every page of the range is checked, and adjacent pages are put on the free lists as the
-//! largest blocks that fit. `search` finds a range if any range will do. `cma` allocates ranges of an area that is
-//! reserved at boot and lent to movable pages meanwhile.
+//! largest blocks that fit. `search` finds a range if any range will do, by a `scan` of a zone. `cma` allocates ranges
+//! of an area that is reserved at boot and lent to movable pages meanwhile, by a scan of the area.
 //!
 //! The blocks of a range depend on its references. Pages with references are single pages, because each has a count of
 //! its own. A frozen range has no counts, so it consists of the largest blocks that fit, and neither its allocation nor
@@ -27,6 +27,7 @@ mod alloc;
 mod cma;
 mod free;
 mod range;
+mod scan;
 mod search;
 mod split;
 mod vacate;
@@ -34,3 +35,4 @@ mod vacate;
 pub use cma::{CmaArea, CmaError};
 pub(super) use free::{RANGE_ORDER_MIN, Terms};
 pub(super) use range::Purpose;
+pub use search::Placement;

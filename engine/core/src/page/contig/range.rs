@@ -46,13 +46,25 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Refuses a range with a block that cannot be migrated, and a range in a CMA area unless the area itself takes it.
     /// Cost: at most one step per frame. linux: mm/page_isolation.c:has_unmovable_pages
     pub(in crate::page) fn expect_movable(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
+        self.expect_area(range, purpose)?;
+        let obstacle = self.first_unmovable(range, purpose);
+        obstacle.map_or(Ok(()), |(pfn, word)| Err(ContigError::Unmovable { pfn, state: word.state() }))
+    }
+
+    /// Refuses a range in a CMA area unless the area itself takes it, and then a range outside of areas. Cost: one step
+    /// per pageblock.
+    pub(super) fn expect_area(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
         for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
             if (self.map.pageblock(pfn).lasting_migratetype() == MigrateType::Cma) != (purpose == Purpose::Cma) {
                 return Err(ContigError::Cma { pfn, state: self.map.frame(pfn).word().state() });
             }
         }
-        let obstacle = self.blocks_in(range).find(|&(_, word)| is_unmovable(word, purpose));
-        obstacle.map_or(Ok(()), |(pfn, word)| Err(ContigError::Unmovable { pfn, state: word.state() }))
+        Ok(())
+    }
+
+    /// Returns the first block of a range that cannot be migrated, if there is one. Cost: a step per block before it.
+    pub(super) fn first_unmovable(&self, range: &Range<Pfn>, purpose: Purpose) -> Option<(Pfn, Word)> {
+        self.blocks_in(range).find(|&(_, word)| is_unmovable(word, purpose))
     }
 
     /// Returns every block that has frames in the range, with the word of its head. Frames that are in no block are

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
-use freehold::page::{Background, Config, MinFree};
+use freehold::page::{Background, Config, MinFree, Placement};
 use freehold::platform::host::run_on_cpu;
 use freehold::policy::PcpPolicy;
 use freehold::policy::watermark::Watermarks;
@@ -105,7 +105,7 @@ fn call_from_a_missing_cpu_loses_no_memory() {
         ("free_pages", |engine, page| _ = engine.free_pages(page, Order::ZERO)),
         ("free_contig_range", |engine, page| _ = engine.free_contig_range(page..page.offset(1))),
         ("free_pages_bulk", |engine, page| _ = engine.free_pages_bulk(&[page])),
-        ("alloc_contig_pages", |engine, _| _ = engine.alloc_contig_pages(Gfp::KERNEL, 4)),
+        ("alloc_contig_pages", |engine, _| _ = engine.alloc_contig_pages(Gfp::KERNEL, 4, Placement::ANYWHERE)),
         ("put_page", |engine, page| _ = engine.put_page(page)),
         ("free_frozen_pages", |engine, page| _ = engine.free_frozen_pages(page, Order::ZERO)),
     ];

@@ -7,7 +7,7 @@
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
-use freehold::page::Mobility;
+use freehold::page::{Mobility, Placement};
 use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::attackers::attempts::{Way, describe, make_all};
@@ -69,7 +69,7 @@ const CALLS: [(&str, Refused, Call); 19] = [
     }),
     ("alloc_contig_pages", ChangesNothing, |town, pfn, order| {
         let gfp = if order == Order::ZERO { Gfp::KERNEL | Gfp::COMP } else { Gfp::KERNEL };
-        describe(town.engine.alloc_contig_frozen_pages(gfp, pfn.raw()))
+        describe(town.engine.alloc_contig_frozen_pages(gfp, pfn.raw(), Placement::ANYWHERE))
     }),
 ];
 

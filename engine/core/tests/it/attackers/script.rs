@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
-use freehold::page::{Background, CmaArea, Config, MinFree, Mobility};
+use freehold::page::{Background, CmaArea, Config, MinFree, Mobility, Placement};
 use freehold::platform::host::{CheckedSpinLock, run_on_cpu};
 use freehold::platform::{FreePages, Migrated, Migration, Reclaimed};
 use freehold::policy::{Numbers, PcpPolicy};
@@ -223,7 +223,9 @@ impl Stage<'_, '_, '_> {
         engine.free_contig_frozen_range(Pfn::new(2777)..Pfn::new(2990)).expect("the test holds these pages");
         let page = engine.cma_alloc(self.area, 20, 4, Gfp::KERNEL).expect("the area must be free");
         engine.cma_release(self.area, page, 20).expect("the test holds these pages");
-        let pages = engine.alloc_contig_pages(Gfp::KERNEL | Gfp::COMP, 32).expect("enough memory must be free");
+        let pages = engine
+            .alloc_contig_pages(Gfp::KERNEL | Gfp::COMP, 32, Placement::ANYWHERE)
+            .expect("enough memory must be free");
         engine.free_contig_range(pages..pages.offset(32)).expect("the test holds these pages");
     }
 

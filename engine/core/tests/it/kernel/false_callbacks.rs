@@ -76,7 +76,7 @@ impl Memory {
             Memory::Contig(pages) => pages.as_uninit(),
             Memory::Cma(pages, _) => pages.as_uninit(),
             Memory::Unpinned(pfn, order) => {
-                let start = Liar::kernel().phys_to_virt(u64::from(pfn.raw()) << 12).cast();
+                let start = Liar::kernel().phys_to_virt(u64::from(pfn.raw()) << 12).unwrap().as_ptr().cast();
                 // SAFETY: the direct map covers the block, whose number comes from a handle of this value. Exclusive
                 // access is violated only by the planted fault, which the test expects.
                 unsafe { core::slice::from_raw_parts_mut(start, (order.pages() as usize) << 12) }
@@ -251,10 +251,11 @@ impl State {
 
 /// Copies the bytes of a move's source to its target.
 fn copy(migration: &Migration) {
-    let [from, to] = [migration.from, migration.to].map(|pfn| Liar::kernel().phys_to_virt(u64::from(pfn.raw()) << 12));
+    let [from, to] =
+        [migration.from, migration.to].map(|pfn| Liar::kernel().phys_to_virt(u64::from(pfn.raw()) << 12).unwrap());
     // SAFETY: the direct map covers both blocks, which are distinct. The source is kept by number under the lock that
     // the caller holds, so no handle accesses it. The engine owns the target until the callback returns.
-    unsafe { to.copy_from_nonoverlapping(from, (migration.order.pages() as usize) << 12) };
+    unsafe { from.copy_to_nonoverlapping(to, (migration.order.pages() as usize) << 12) };
 }
 
 impl Held {

@@ -1,11 +1,13 @@
 //! Handles of a kernel: pages, ranges, areas, and typed objects.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{NonNull, null};
 use std::rc::Rc;
 
 use freehold::base::{Gfp, Order, Pfn};
-use freehold::kernel::{Boot, Contig, Cpu, Error, Pages, Region};
-use freehold::page::{AllocError, CmaError, ContigError};
+use freehold::kernel::{Boot, Contig, Cpu, Error, Kernel, Pages, Region};
+use freehold::page::{AllocError, CmaError, ContigError, Placement};
 use freehold::slab::CreateError;
 
 use crate::kernel::machine::{Hooks, MIB, Machine, OneCpu, audit, boot, init, install, take_all_pages};
@@ -54,8 +56,8 @@ fn contig_is_zeroed_on_request_and_round_trips_raw() {
     // SAFETY: all bytes were initialised, because the range was requested with `Gfp::ZERO`.
     assert!(clean.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0));
     let place = clean.as_ptr().as_ptr();
-    assert_eq!(kernel.phys_to_virt(clean.physical()), place);
-    assert_eq!(kernel.virt_to_phys(place), clean.physical());
+    assert_eq!(kernel.phys_to_virt(clean.physical()).map(NonNull::as_ptr), Some(place));
+    assert_eq!(kernel.virt_to_phys(place), Some(clean.physical()));
     let kept = clean.into_raw();
     let stats = kernel.stats();
     assert_eq!(stats.used(), before.allocated + 100, "{stats:?}");
@@ -122,6 +124,58 @@ fn typed_objects_are_dropped_once_before_their_cache() {
     }
     assert_eq!(dropped.get(), 100);
     assert_eq!(audit::<OneCpu>(), before, "the cache must free all its pages");
+}
+
+/// The object of a value whose `drop` panics is freed nevertheless.
+#[test]
+fn panic_in_drop_frees_the_object() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("a planted panic");
+        }
+    }
+    let kernel = boot::<OneCpu>(32);
+    let before = audit::<OneCpu>();
+    {
+        let cache = kernel.cache::<Panics>("panics").unwrap();
+        for _ in 0..100 {
+            let object = cache.alloc(Panics, Gfp::KERNEL).unwrap();
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(object))).is_err());
+        }
+    }
+    assert_eq!(audit::<OneCpu>(), before, "the cache must free all its pages");
+}
+
+#[test]
+fn contig_pages_are_where_a_device_needs_them() {
+    type Map = Kernel<Machine>;
+    let kernel = boot::<OneCpu>(64);
+    for (align, mask, pages) in [(1 << 20, u64::MAX, 300), (1, 16 * MIB - 1, 1000), (64 << 10, 32 * MIB - 1, 17)] {
+        let range = kernel.alloc_contig_pages_at(Gfp::KERNEL, pages, Map::placement(align, mask)).unwrap();
+        assert!(range.physical().is_multiple_of(align), "{:#x}", range.physical());
+        assert!(range.physical() + u64::from(pages) * 4096 - 1 <= mask, "{:#x}", range.physical());
+    }
+    let whole_map = Map::placement(4096, u64::MAX);
+    assert_eq!(whole_map, Placement::ANYWHERE);
+    assert_eq!(Map::placement(8192, 0xffff_ffff), Placement::aligned(2).below(Pfn::new(1 << 20)));
+    assert_eq!(Map::placement(1, 0xffff), Placement::ANYWHERE.below(Pfn::new(16)));
+    let none = kernel.alloc_contig_pages_at(Gfp::KERNEL, 1, Map::placement(4096, 4095));
+    assert_eq!(none.unwrap_err(), Error::Contig(ContigError::NoRange), "frame 0 is never used");
+}
+
+#[test]
+fn addresses_outside_of_memory_are_refused() {
+    let kernel = boot::<OneCpu>(32);
+    let first = kernel.phys_to_virt(4096).unwrap().as_ptr();
+    let last = kernel.phys_to_virt(32 * MIB - 1).unwrap().as_ptr();
+    assert_eq!((kernel.virt_to_phys(first), kernel.virt_to_phys(last)), (Some(4096), Some(32 * MIB - 1)));
+    for physical in [32 * MIB, 33 * MIB, 1 << 40, 1 << 62, u64::MAX] {
+        assert_eq!(kernel.phys_to_virt(physical), None, "{physical:#x}");
+    }
+    for address in [last.wrapping_add(1), first.wrapping_sub(2 * 4096), null(), usize::MAX as *const u8] {
+        assert_eq!(kernel.virt_to_phys(address), None, "{address:p}");
+    }
 }
 
 #[test]

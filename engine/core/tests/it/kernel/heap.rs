@@ -52,7 +52,7 @@ fn allocation_above_the_largest_block_is_a_range() {
         dirty.write_bytes(0xa5, layout.size());
         heap.dealloc(dirty, layout);
         let memory = heap.alloc_zeroed(layout);
-        assert!(!memory.is_null() && memory.addr().is_multiple_of(4 << 20));
+        assert!(!memory.is_null() && memory.addr().is_multiple_of(4096));
         assert!((0..layout.size()).all(|at| memory.add(at).read() == 0), "zeroed memory contains other bytes");
         memory.add(layout.size() - 1).write(7);
         let grown = heap.realloc(memory, layout, 20 << 20);
@@ -64,18 +64,48 @@ fn allocation_above_the_largest_block_is_a_range() {
     assert_eq!(kernel.stats().used(), before.allocated);
 }
 
+/// The direct map of this machine is aligned to 16 MiB.
+#[test]
+fn alignment_above_the_largest_block_is_that_of_the_direct_map() {
+    boot::<OneCpu>(64);
+    let (heap, before) = (Heap::<Machine>::new(), audit::<OneCpu>().0);
+    for (size, align) in [(1, 8 << 20), (5 << 20, 8 << 20), (9 << 20, 16 << 20), (1, 16 << 20)] {
+        let layout = Layout::from_size_align(size, align).unwrap();
+        // SAFETY: the size of the layout is not zero, and the memory is freed once with its layout.
+        unsafe {
+            let memory = heap.alloc(layout);
+            assert!(!memory.is_null() && memory.addr().is_multiple_of(align), "{layout:?} at {memory:p}");
+            heap.dealloc(memory, layout);
+        }
+    }
+    assert_eq!(audit::<OneCpu>().0, before);
+}
+
+/// A vector that grows by doubling gets to a third of the memory, although a range that begins at a multiple of its
+/// size would not fit behind the former one.
+#[test]
+fn vector_doubles_up_to_a_third_of_memory() {
+    boot::<OneCpu>(192);
+    let heap = Heap::<Machine>::new();
+    let layout = |mib: usize| Layout::from_size_align(mib << 20, 8).unwrap();
+    // SAFETY: each call gets the layout that the memory has, and no size is zero.
+    unsafe {
+        let mut memory = heap.alloc(layout(8));
+        for mib in [16, 32, 64] {
+            memory = heap.realloc(memory, layout(mib / 2), mib << 20);
+            assert!(!memory.is_null(), "{mib} MiB");
+        }
+        heap.dealloc(memory, layout(64));
+    }
+}
+
 #[test]
 fn impossible_layouts_return_null() {
     boot::<OneCpu>(32);
     let heap = Heap::<Machine>::new();
-    for (size, align) in [
-        (33 << 20, 8),
-        (5 << 20, 8 << 20),
-        (1 << 40, 1),
-        (isize::MAX as usize - (1 << 30), 64),
-        (1, 8 << 20),
-        (1, 1 << 40),
-    ] {
+    for (size, align) in
+        [(33 << 20, 8), (1 << 40, 1), (isize::MAX as usize - (1 << 30), 64), (5 << 20, 32 << 20), (1, 1 << 40)]
+    {
         // SAFETY: the size of the layout is not zero.
         assert!(unsafe { heap.alloc(Layout::from_size_align(size, align).unwrap()) }.is_null(), "{size} {align}");
     }

@@ -255,8 +255,8 @@ fn second_kernel_of_a_machine_is_an_error() {
     assert_eq!(SECOND.cache::<u64>("second").unwrap_err(), Error::NotSetUp);
     assert_eq!(SECOND.alloc_contig_pages(Gfp::KERNEL, 2).unwrap_err(), Error::NotSetUp);
     assert_eq!(SECOND.alloc_contig_range(Pfn::new(1)..Pfn::new(2), Gfp::KERNEL).unwrap_err(), Error::NotSetUp);
-    assert!(SECOND.slab().is_none() && SECOND.phys_to_virt(4096).is_null());
-    assert_eq!((SECOND.virt_to_phys(&raw const SECOND as *const u8), SECOND.stats()), (0, Default::default()));
+    assert!(SECOND.slab().is_none() && SECOND.phys_to_virt(4096).is_none());
+    assert_eq!((SECOND.virt_to_phys(&raw const SECOND as *const u8), SECOND.stats()), (None, Default::default()));
     SECOND.answer();
     SECOND.shrink();
     SECOND.cpu_online(freehold::base::CpuId(0));

@@ -204,9 +204,10 @@ pub(crate) fn spawn_cpu<'scope, T: Send + 'scope>(
     })
 }
 
-/// Allocates the memory of a machine, and returns the number that is added to a physical address for its virtual one.
+/// Allocates the memory of a machine, aligned to 16 MiB, and returns the number that is added to a physical address for
+/// its virtual one.
 pub(crate) fn memory(bytes: u64) -> usize {
-    let layout = Layout::from_size_align(bytes as usize, 4 << 20).unwrap();
+    let layout = Layout::from_size_align(bytes as usize, 16 << 20).unwrap();
     // SAFETY: every caller passes the size of a machine, so the size of the layout is not zero.
     let memory = unsafe { alloc(layout) };
     assert!(!memory.is_null());

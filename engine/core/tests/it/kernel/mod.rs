@@ -4,6 +4,7 @@
 mod callbacks;
 mod calls;
 mod concurrent;
+mod effects;
 pub(crate) mod false_callbacks;
 mod handles;
 mod heap;

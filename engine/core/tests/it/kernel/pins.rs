@@ -80,7 +80,7 @@ fn ranges_cma_areas_and_objects_never_migrate() {
     let named = kernel.alloc_contig_range(range.range().end..range.range().end.offset(16), MOVABLE).unwrap();
     let lent = area.alloc(100, 1, MOVABLE).unwrap();
     let object = kernel.kmalloc(100_000, MOVABLE).unwrap();
-    let frame = |address: *const u8| Pfn::new((kernel.virt_to_phys(address) >> 12) as u32);
+    let frame = |address: *const u8| Pfn::new((kernel.virt_to_phys(address).unwrap() >> 12) as u32);
     for pfn in [range.range().start, named.range().start, frame(object.as_ptr())] {
         let refused = kernel.alloc_contig_range(first_of(pfn), Gfp::KERNEL).unwrap_err();
         assert!(matches!(refused, Error::Contig(ContigError::Unmovable { .. })), "{refused}");
@@ -105,10 +105,10 @@ fn block_without_a_handle_is_migrated() {
             return Migrated::Refused;
         };
         let [from, to] = [migration.from, migration.to]
-            .map(|pfn| Machine::<Equipped>::kernel().phys_to_virt(u64::from(pfn.raw()) << 12));
+            .map(|pfn| Machine::<Equipped>::kernel().phys_to_virt(u64::from(pfn.raw()) << 12).unwrap());
         // SAFETY: both are pages of the machine and distinct. Only this table knows the source, and the engine owns the
         // target until the callback returns.
-        unsafe { to.copy_from_nonoverlapping(from, 4096) };
+        unsafe { from.copy_to_nonoverlapping(to, 4096) };
         *place = migration.to;
         Migrated::Moved
     }

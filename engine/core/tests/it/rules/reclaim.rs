@@ -212,6 +212,24 @@ fn nofail_request_takes_the_last_page() {
     }
 }
 
+/// While nothing can be reclaimed, a request that must not fail uses half of the min reserve, and no more.
+#[test]
+fn nofail_request_uses_half_of_the_min_reserve() {
+    for (gfp, free, is_served) in
+        [(Gfp::KERNEL, 40, false), (Gfp::KERNEL | Gfp::NOFAIL, 40, true), (Gfp::KERNEL | Gfp::NOFAIL, 32, false)]
+    {
+        with_cache(&bare(), &small(), 0, |engine, cache| {
+            for _ in 0..free {
+                let page = cache.pages.borrow_mut().pop().expect("the cache has all pages");
+                engine.free_pages(page, Order::ZERO).expect("the page is allocated");
+            }
+            let served = engine.alloc_pages(gfp, Order::ZERO);
+            assert_eq!(served.is_ok(), is_served, "{gfp:?} with {free} free pages and a min watermark of 64");
+            cache.pages.borrow_mut().extend(served.ok());
+        });
+    }
+}
+
 /// Platform whose reclaim frees one block per call, and reports how many pages became free.
 struct Sharing {
     blocks: RefCell<Vec<(Pfn, Order, u64)>>,

@@ -9,7 +9,8 @@
 use std::hint::black_box;
 
 use fastrand::Rng;
-use freehold::base::{Gfp, Pfn};
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::page::Placement;
 use freehold_timing::clock::time;
 
 use super::floor::{Words, time_check};
@@ -123,7 +124,9 @@ impl Slice {
 }
 
 fn allocate_neighbours(engine: &Engine<'_>, pages: u32) -> Vec<Pfn> {
-    let start = engine.alloc_contig_pages(Gfp::KERNEL, pages).expect("free memory suffices");
+    let start = engine
+        .alloc_contig_pages(Gfp::KERNEL, pages, Placement::aligned(Order::MAX.pages()))
+        .expect("free memory suffices");
     (0..pages).map(|at| start.offset(at)).collect()
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use freehold::base::{Gfp, Order, Pfn};
+use freehold::page::Placement;
 use freehold_timing::clock::Sample;
 use freehold_timing::clock::time;
 
@@ -28,9 +29,10 @@ pub(super) enum MadeOf {
 impl MadeOf {
     /// Allocates a range of `pages` pages, which must be a multiple of the largest block.
     pub(super) fn allocate(self, engine: &Engine<'_>, pages: u32) -> Range<Pfn> {
+        let place = Placement::aligned(Order::MAX.pages());
         let start = match self {
-            MadeOf::Pages => engine.alloc_contig_pages(Gfp::KERNEL, pages),
-            MadeOf::FrozenPages | MadeOf::FrozenBlocks => engine.alloc_contig_frozen_pages(Gfp::KERNEL, pages),
+            MadeOf::Pages => engine.alloc_contig_pages(Gfp::KERNEL, pages, place),
+            MadeOf::FrozenPages | MadeOf::FrozenBlocks => engine.alloc_contig_frozen_pages(Gfp::KERNEL, pages, place),
         };
         let start = start.expect("free memory suffices");
         let range = start..start.offset(pages);

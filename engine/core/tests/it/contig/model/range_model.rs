@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freehold::base::{Gfp, Order, Pfn, State};
+use freehold::base::{Gfp, Order, Pfn, State, ZoneKind};
 use freehold::page::{ContigError, RangeError};
 use freehold::platform::{Migrated, Migration};
 
@@ -262,6 +262,20 @@ impl RangeModel {
     /// Returns whether all frames of a range are free, with none allocated or withheld.
     pub(super) fn is_free(&self, start: u32, pages: u32) -> bool {
         (start..start + pages).all(|pfn| self.frames.get(&pfn) == Some(&Frame::Free))
+    }
+
+    /// Returns the first range before `end` whose frames are free, which no search may miss: in zone Normal and outside
+    /// of the CMA area.
+    pub(super) fn first_free(&self, pages: u32, align: u32, end: u32) -> Option<u32> {
+        let mut starts = self.world.start()..end.min(self.world.end()).saturating_sub(pages - 1);
+        let area = &self.world.area;
+        starts.find(|&start| {
+            start.is_multiple_of(align)
+                && self.world.zone_of(start) == Some(ZoneKind::Normal)
+                && self.is_in_one_zone(start, start + pages)
+                && (start + pages <= area.start || start >= area.end)
+                && self.is_free(start, pages)
+        })
     }
 
     /// Returns whether all of a range is in one zone.

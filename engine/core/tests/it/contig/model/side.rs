@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 use freehold::base::lock::SoloLock;
 use freehold::base::{Gfp, MigrateType, Order, Pfn};
-use freehold::page::{CmaArea, ContigError, FreeError};
+use freehold::page::{CmaArea, ContigError, FreeError, Placement};
 use freehold::platform::{FreePages, Migrated, Migration, Reclaim, Reclaimed};
 
 use super::Sabotage;
@@ -58,7 +58,7 @@ impl Side<'_, '_> {
         let taken = match step {
             Step::Alloc { cpu, gfp, order, frozen } => self.on(cpu).alloc((number, 0), gfp, order, frozen),
             Step::Range { cpu, start, pages, gfp, frozen } => self.on(cpu).range(number, (start, pages), gfp, frozen),
-            Step::Find { cpu, pages, gfp, frozen } => self.on(cpu).find(number, pages, gfp, frozen),
+            Step::Find { cpu, pages, place, gfp, frozen } => self.on(cpu).find(number, (pages, place), gfp, frozen),
             Step::Cma { cpu, pages, align } => self.on(cpu).cma(number, pages, align),
             Step::PoisonFree { pfn } => self.poison_free(pfn),
             Step::DrainAll => {
@@ -229,15 +229,28 @@ impl Side<'_, '_> {
         }
     }
 
-    fn find(&self, number: usize, pages: u32, gfp: Gfp, frozen: bool) -> Result<(), String> {
-        let pages = if gfp.contains(Gfp::COMP) { pages.next_power_of_two() } else { pages };
+    fn find(&self, number: usize, (pages, place): (u32, Placement), gfp: Gfp, frozen: bool) -> Result<(), String> {
+        let is_compound = gfp.contains(Gfp::COMP);
+        let pages = if is_compound { pages.next_power_of_two() } else { pages };
+        // The blocks of a frozen range depend on where it starts, and both machines are to have the same ones.
+        let align = if is_compound || frozen { place.align.max(1 << pages.ilog2()) } else { place.align };
+        let place = Placement { align, ..place };
+        let free = self.range_model.borrow().first_free(pages, align, place.end.raw());
+        let luck = self.luck.borrow().get_seed();
         let found = match frozen {
-            true => self.engine.alloc_contig_frozen_pages(gfp, pages),
-            false => self.engine.alloc_contig_pages(gfp, pages),
+            true => self.engine.alloc_contig_frozen_pages(gfp, pages, place),
+            false => self.engine.alloc_contig_pages(gfp, pages, place),
         };
+        // A search that moved blocks may have moved one there.
+        let missed = free.filter(|_| self.luck.borrow().get_seed() == luck);
         match found {
+            Ok(pfn) if !pfn.raw().is_multiple_of(align) || pfn.offset(pages) > place.end => {
+                Err(format!("{pages} pages at {pfn} are not {place:?}"))
+            }
             Ok(pfn) => self.give_range(number, (pfn.raw(), pages), gfp, frozen),
-            Err(ContigError::NoRange) => Ok(()),
+            Err(ContigError::NoRange) => {
+                missed.map_or(Ok(()), |start| Err(format!("{pages} pages at {start} are free")))
+            }
             Err(error) => Err(format!("unexpected error: {error}")),
         }
     }

@@ -2,7 +2,8 @@
 //! that exist when the step is taken.
 
 use fastrand::Rng;
-use freehold::base::Gfp;
+use freehold::base::{Gfp, Pfn};
+use freehold::page::Placement;
 
 use super::world::World;
 
@@ -25,6 +26,7 @@ pub(super) enum Step {
     Find {
         cpu: u16,
         pages: u32,
+        place: Placement,
         gfp: Gfp,
         frozen: bool,
     },
@@ -106,7 +108,10 @@ impl Draw<'_> {
         }
         match self.rng.u32(0..100) {
             0..22 => self.range(cpu),
-            22..25 => Step::Find { cpu, pages: self.pages(), gfp: self.for_ranges(), frozen: self.rng.bool() },
+            22..25 => {
+                let (pages, place) = (self.pages(), self.place());
+                Step::Find { cpu, pages, place, gfp: self.for_ranges(), frozen: self.rng.bool() }
+            }
             25..32 => Step::Cma { cpu, pages: self.pages(), align: 1 << self.rng.u32(0..6) },
             32..70 => Step::Free { cpu, pick, way: self.way() },
             70..80 => Step::Part { cpu, pick, from: self.rng.u32(..), to: self.rng.u32(..) },
@@ -145,6 +150,11 @@ impl Draw<'_> {
             _ => {}
         }
         Step::Range { cpu, start, pages, gfp, frozen }
+    }
+
+    fn place(&mut self) -> Placement {
+        let place = Placement::aligned(1 << self.rng.u32(0..6));
+        if self.rng.u32(0..4) == 0 { place.below(Pfn::new(self.frame())) } else { place }
     }
 
     fn frame(&mut self) -> u32 {

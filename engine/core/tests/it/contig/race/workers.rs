@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use freehold::base::{Gfp, NodeId, Order, Pfn};
-use freehold::page::{Background, CmaArea, ContigError, FreeError, PageAllocator};
+use freehold::page::{Background, CmaArea, ContigError, FreeError, PageAllocator, Placement};
 use freehold::platform::Platform;
 use parking_lot::Mutex;
 
@@ -231,8 +231,8 @@ impl<'m> Worker<'_, 'm> {
         gfp.set(Gfp::COMP, compound);
         let (range, frozen) = (Pfn::new(start)..Pfn::new(start + pages), self.rng.bool());
         let taken = match (self.rng.u32(0..10), frozen) {
-            (0, false) => self.engine.alloc_contig_pages(gfp, pages),
-            (0, true) => self.engine.alloc_contig_frozen_pages(gfp, pages),
+            (0, false) => self.engine.alloc_contig_pages(gfp, pages, Placement::ANYWHERE),
+            (0, true) => self.engine.alloc_contig_frozen_pages(gfp, pages, Placement::ANYWHERE),
             (_, false) => self.engine.alloc_contig_range(range.clone(), gfp).map(|()| range.start),
             (_, true) => self.engine.alloc_contig_frozen_range(range.clone(), gfp).map(|()| range.start),
         };

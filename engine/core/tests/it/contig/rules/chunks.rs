@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
-use freehold::page::{Config, MinFree};
+use freehold::page::{Config, MinFree, Placement};
 use freehold::policy::ContigPolicy::{self, Batched, OneByOne};
 use freehold::policy::{Numbers, Policy};
 
@@ -240,7 +240,8 @@ fn one_by_one_policy_marks_no_ranged_pages() {
     with_frames(&config(OneByOne), 1 << 13, |engine| {
         let block = split(engine, Gfp::KERNEL, Order::new(6)).start;
         let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("enough memory must be free");
-        let range = engine.alloc_contig_pages(Gfp::KERNEL, 64).expect("enough memory must be free");
+        let range =
+            engine.alloc_contig_pages(Gfp::KERNEL, 64, Placement::aligned(64)).expect("enough memory must be free");
         let [split, single, ranged] = [block, page, range].map(|pfn| engine.damage().word(pfn));
         assert_eq!((split, ranged), (single, single));
     });

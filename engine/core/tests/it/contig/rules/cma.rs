@@ -6,7 +6,7 @@ use freehold::page::{ContigError, FreeError, RangeError};
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::common::picture::Picture;
-use crate::contig::scene::{BOTH, Engine, MOVABLE, Mover, bare, config, is_free, page, state, take, with_area};
+use crate::contig::scene::{BOTH, Engine, MOVABLE, Mover, bare, config, holds, is_free, page, state, take, with_area};
 use crate::contig::span;
 
 const FRAMES: u32 = 8192;
@@ -95,6 +95,33 @@ fn cma_alloc_skips_a_busy_range() {
         assert_eq!(engine.cma_alloc(area, 623, 1, Gfp::KERNEL), Ok(Pfn::new(AREA.0 + 401)));
         assert_eq!(area.allocated(), 923);
     });
+}
+
+/// However many gaps fail, a search asks each block in the way once and isolates each pageblock once.
+#[test]
+fn cma_alloc_does_not_repeat_steps() {
+    // A block in every other place: none moves, every fourth stays, or none stays but the last.
+    for (pages, stays) in [(2, 1), (16, 4), (1024, 512)] {
+        let mover = Mover::default();
+        with_area(&config(Batched), FRAMES, AREA, |engine, area| {
+            engine.platform().answer_with(&mover);
+            for (at, pfn) in (AREA.0..AREA.1).step_by(2).enumerate() {
+                mover.own(engine, pfn, 0, MOVABLE);
+                if (at + 1) % stays == 0 {
+                    mover.pinned.borrow_mut().push(pfn);
+                }
+            }
+            engine.drain_all_pages();
+            let taken = holds(engine, || {
+                assert_eq!(engine.cma_alloc(area, pages, 1, Gfp::KERNEL), Err(ContigError::NoRange));
+            });
+            let asked: Vec<u32> = mover.asked.borrow().iter().map(|migration| migration.from.raw()).collect();
+            assert!(asked.is_sorted_by(|one, next| one < next), "a block was asked twice: {asked:?}");
+            let pageblocks = u64::from((AREA.1 - AREA.0) >> engine.map().pageblock_order().get());
+            let bound = 3 * pageblocks + 3 * asked.len() as u64 + 32;
+            assert!(taken <= bound, "{pages} pages: {taken} holds of the zone lock for {} blocks", asked.len());
+        });
+    }
 }
 
 /// Allocates all pages that this kind of request can get.

@@ -1,7 +1,7 @@
 //! Compound ranges: one block up to order 10, several blocks of order 10 above. They can only be freed as a whole.
 
 use freehold::base::{Gfp, Order, Pfn};
-use freehold::page::{ContigError, FreeError, RangeError};
+use freehold::page::{ContigError, FreeError, Placement, RangeError};
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::common::picture::Picture;
@@ -41,7 +41,10 @@ fn gigantic_range_is_a_row_of_the_largest_blocks() {
             let before = Picture::take(engine);
             for exponent in 11..=16 {
                 let pages = 1 << exponent;
-                let pfn = engine.alloc_contig_pages(COMPOUND, pages).expect("enough memory must be free").raw();
+                let pfn = engine
+                    .alloc_contig_pages(COMPOUND, pages, Placement::ANYWHERE)
+                    .expect("enough memory must be free")
+                    .raw();
                 assert!(pfn.is_multiple_of(pages), "{pages} pages at {pfn:#x}");
                 for block in (pfn..pfn + pages).step_by(1 << 10) {
                     assert_eq!(state(engine, block), held(Order::MAX, 1, COMPOUND));
@@ -89,9 +92,11 @@ fn compound_range_must_be_aligned_to_a_power_of_two() {
             assert_eq!(engine.alloc_contig_range(span(start, end), COMPOUND), Err(ContigError::Range(error)));
         }
         assert_eq!(
-            engine.alloc_contig_pages(COMPOUND, 96),
+            engine.alloc_contig_pages(COMPOUND, 96, Placement::ANYWHERE),
             Err(ContigError::Range(RangeError::PowerOfTwo { pages: 96 }))
         );
+        let aligned = engine.alloc_contig_pages(COMPOUND, 96, Placement::aligned(128));
+        assert_eq!(aligned, Err(ContigError::Range(RangeError::PowerOfTwo { pages: 96 })));
         before.expect(engine, "ranges that cannot be one block");
     });
 }

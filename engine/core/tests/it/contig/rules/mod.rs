@@ -7,4 +7,5 @@ mod cma;
 mod compound;
 mod excluded_blocks;
 mod isolated;
+mod pins;
 mod search;

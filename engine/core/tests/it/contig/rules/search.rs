@@ -1,7 +1,7 @@
 //! `alloc_contig_pages`: returns the first range that is available, starting with the preferred zone.
 
 use freehold::base::{Gfp, Order, Pfn, ZoneKind};
-use freehold::page::{ContigError, MinFree, RangeError};
+use freehold::page::{ContigError, MinFree, Placement, RangeError};
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::common::picture::Picture;
@@ -11,16 +11,46 @@ use crate::contig::scene::{MOVABLE, Mover, bare, config, held, page, state, take
 const FRAMES: u32 = 8192;
 
 #[test]
-fn search_finds_the_first_range_aligned_to_its_size() {
+fn search_finds_the_first_range_at_the_requested_place() {
+    let below = |frames| Placement::ANYWHERE.below(Pfn::new(frames));
     with_frames(&config(Batched), FRAMES, |engine| {
         // The obstacle is a block of frames 0..8, so frame 8 is the first free frame.
         take(engine, 0, 3, Gfp::KERNEL);
-        for (pages, expected) in [(1, 8), (2, 10), (3, 12), (7, 16), (1000, 512), (1000, 1536), (4096, 4096)] {
-            let found = engine.alloc_contig_pages(Gfp::KERNEL, pages);
-            assert_eq!(found, Ok(Pfn::new(expected)), "{pages} pages");
+        for (pages, place, expected) in [
+            (1, Placement::ANYWHERE, Ok(8)),
+            (2, Placement::ANYWHERE, Ok(9)),
+            (3, Placement::aligned(4), Ok(12)),
+            (7, Placement::ANYWHERE, Ok(15)),
+            (1000, Placement::aligned(512), Ok(512)),
+            (1, below(11), Err(ContigError::NoRange)),
+            (1, below(12), Ok(11)),
+            (490, below(512), Ok(22)),
+            (1, below(512), Err(ContigError::NoRange)),
+            (6680, Placement::ANYWHERE, Ok(1512)),
+            (1, Placement::ANYWHERE, Err(ContigError::NoRange)),
+            (1, Placement::aligned(0), Err(ContigError::Range(RangeError::PowerOfTwo { pages: 0 }))),
+            (1, Placement::aligned(3), Err(ContigError::Range(RangeError::PowerOfTwo { pages: 3 }))),
+            (1, Placement::aligned(1 << 31), Err(ContigError::NoRange)),
+            (1, below(0), Err(ContigError::NoRange)),
+        ] {
+            let found = engine.alloc_contig_pages(Gfp::KERNEL, pages, place);
+            assert_eq!(found, expected.map(Pfn::new), "{pages} pages at {place:?}");
         }
-        assert_eq!(engine.check().expect("the check must find no error").allocated, 8 + 1 + 2 + 3 + 7 + 2000 + 4096);
+        assert_eq!(engine.check().expect("the check must find no error").allocated, u64::from(FRAMES));
     });
+}
+
+/// A range may begin in the middle of a pageblock and of a free block, so all but the frames beside an obstacle are of
+/// use.
+#[test]
+fn search_uses_all_frames_between_two_obstacles() {
+    for (first, pages) in [(1, 6), (511, 514), (700, 5000), (1, 8189)] {
+        with_frames(&config(Batched), FRAMES, |engine| {
+            [first - 1, first + pages].into_iter().for_each(|pfn| take(engine, pfn, 0, Gfp::KERNEL));
+            let place = Placement::ANYWHERE.below(Pfn::new(first + pages));
+            assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, pages, place), Ok(Pfn::new(first)), "{pages} pages");
+        });
+    }
 }
 
 #[test]
@@ -32,11 +62,28 @@ fn search_migrates_movable_pages_and_skips_pinned_pages() {
         let pinned = mover.own(engine, 1030, 0, MOVABLE);
         mover.pinned.borrow_mut().push(1030);
         take(engine, 2048, 10, Gfp::KERNEL);
-        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 1024), Ok(Pfn::new(0)));
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 1024, Placement::aligned(1024)), Ok(Pfn::new(0)));
         assert!(mover.place(moved) >= 1024);
-        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 1024), Ok(Pfn::new(3072)));
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 1024, Placement::aligned(1024)), Ok(Pfn::new(3072)));
         assert_eq!(mover.place(pinned), 1030);
         assert_eq!(state(engine, 1030), page(MOVABLE));
+    });
+}
+
+/// A large block for which there is no new place stays, and smaller blocks are moved nevertheless.
+#[test]
+fn search_moves_small_blocks_past_a_large_one_without_a_place() {
+    let mover = Mover::default();
+    with_frames(&bare(Batched), FRAMES, |engine| {
+        engine.platform().answer_with(&mover);
+        let large = mover.own(engine, 0, 9, MOVABLE);
+        let small = mover.own(engine, 1030, 0, MOVABLE);
+        (1024..FRAMES).step_by(512).skip(2).for_each(|pfn| take(engine, pfn, 0, Gfp::KERNEL));
+        take(engine, 512, 9, Gfp::KERNEL);
+        let place = Placement::ANYWHERE.below(Pfn::new(2048));
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 1000, place), Ok(Pfn::new(1024)));
+        assert_eq!(mover.place(large), 0);
+        assert!(mover.place(small) >= 2048);
     });
 }
 
@@ -56,7 +103,7 @@ fn search_tries_zones_from_the_highest_allowed() {
             (Gfp::HIGHUSER_MOVABLE, 1024, Some(5120)),
             (Gfp::HIGHUSER_MOVABLE, 1, None),
         ] {
-            let found = engine.alloc_contig_frozen_pages(gfp, pages);
+            let found = engine.alloc_contig_frozen_pages(gfp, pages, Placement::aligned(1024));
             assert_eq!(found, expected.map(Pfn::new).ok_or(ContigError::NoRange), "{pages} pages for {gfp:?}");
         }
         assert_eq!(
@@ -71,8 +118,8 @@ fn search_tries_zones_from_the_highest_allowed() {
 #[test]
 fn search_skips_cma_areas() {
     with_area(&config(Batched), FRAMES, (0, 4096, 0), |engine, _| {
-        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 64), Ok(Pfn::new(4096)));
-        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 4096), Err(ContigError::NoRange));
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 64, Placement::ANYWHERE), Ok(Pfn::new(4096)));
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 4096, Placement::ANYWHERE), Err(ContigError::NoRange));
     });
 }
 
@@ -88,9 +135,9 @@ fn failed_search_changes_nothing() {
             (Gfp::KERNEL, 0, ContigError::Range(RangeError::Empty { start: Pfn::new(0) })),
             (Gfp::KERNEL | Gfp::MOVABLE | Gfp::RECLAIMABLE, 1, ContigError::Flags),
         ] {
-            assert_eq!(engine.alloc_contig_pages(gfp, pages), Err(error), "{pages} pages");
+            assert_eq!(engine.alloc_contig_pages(gfp, pages, Placement::ANYWHERE), Err(error), "{pages} pages");
             before.expect(engine, "a search without success");
         }
-        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 31), Ok(Pfn::new(16)));
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 63, Placement::ANYWHERE), Ok(Pfn::new(1)));
     });
 }
