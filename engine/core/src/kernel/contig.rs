@@ -44,7 +44,7 @@ impl<H: Cpu> Kernel<H> {
     /// address exceeds `mask`. linux: include/linux/dma-mapping.h:DMA_BIT_MASK
     ///
     /// # Panics
-    /// If `align` is not a power of two.
+    /// If `align` is not a power of two. An alignment of 2^32 pages or more makes the request fail.
     pub fn placement(align: u64, mask: u64) -> Placement {
         assert!(align.is_power_of_two(), "an alignment is a power of two, and {align} is not");
         let page = u64::from(H::PAGE_SIZE);

@@ -1,9 +1,9 @@
 //! Pins. A pin keeps a block from being migrated while a device uses it, or while its address is stored.
 //!
-//! A pin is a mark in the word of the block's head. Compaction and ranges pass over a pinned block as over an unmovable
-//! one, without a call of [`Platform::migrate`]. A block that stays pinned for long should not be among movable ones,
-//! since its pageblock would never become free, or a CMA area could not use its memory. Such a block is moved to a
-//! pageblock of unmovable ones first.
+//! `pin` sets a mark in the word of the block's head. Compaction and ranges pass over a pinned block as over an
+//! unmovable one, without a call of [`Platform::migrate`]. `pin_longterm` makes a block unmovable instead. If the block
+//! is in a pageblock of movable memory, which it would keep from ever becoming free, or in a CMA area, which could not
+//! use its memory, the block is moved first.
 //!
 //! linux: mm/gup.c:pin_user_pages, migrate_longterm_unpinnable_folios
 
@@ -17,12 +17,12 @@ use crate::base::word::Word;
 use crate::base::{Gfp, MigrateType, Order, Pfn};
 use crate::platform::{CompactEffort, Isolation, Migrated, Platform};
 
-/// Reason why a block was not pinned.
+/// Error of `pin`, `unpin` and `pin_longterm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinError {
     /// No allocated block of this order, with references, begins at the frame.
     NotAllocated,
-    /// The block is pinned already.
+    /// The block is pinned already; only from `pin_longterm`.
     Pinned,
     /// There is no memory to move the block to.
     NoMemory(AllocError),
@@ -36,7 +36,9 @@ impl fmt::Display for PinError {
             PinError::NotAllocated => f.write_str("no allocated block of this order with references begins there"),
             PinError::Pinned => f.write_str("the block is pinned already"),
             PinError::NoMemory(error) => write!(f, "the block cannot be moved among unmovable ones: {error}"),
-            PinError::Refused => f.write_str("the platform did not move the block among unmovable ones"),
+            PinError::Refused => {
+                f.write_str("the block was not made unmovable: the platform refused, or the block changed")
+            }
         }
     }
 }
@@ -44,9 +46,9 @@ impl fmt::Display for PinError {
 impl core::error::Error for PinError {}
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Pins an allocated block with references, if its request was movable; other blocks never move. If a migration of
-    /// the block was already requested, its answer [`Moved`](Migrated::Moved) is treated as a broken promise, so the
-    /// owner prevents the platform from moving the block meanwhile. Pins are not counted. Costs one atomic step.
+    /// Pins an allocated block with references, if its request was movable; other blocks never move. The caller ensures
+    /// that no migration of the block is in progress: if the platform answers [`Moved`](Migrated::Moved) after the pin,
+    /// a broken promise is reported and the old block is lost. Pins are not counted. Costs one atomic step.
     ///
     /// # Errors
     /// [`PinError::NotAllocated`].
@@ -54,7 +56,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.step_movable(pfn, order, Word::pinned)
     }
 
-    /// Unpins an allocated block. Costs one atomic step.
+    /// Ends all pins of an allocated block with references. Must not be called for a block that a handle of the
+    /// `kernel` module owns, since the handle uses the same mark. Costs one atomic step.
     ///
     /// # Errors
     /// [`PinError::NotAllocated`].
@@ -68,7 +71,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// `migrate` takes, and no other migration of the block is in progress.
     ///
     /// # Errors
-    /// See [`PinError`]. The block stays where it is then, and can move as before.
+    /// See [`PinError`]. On an error this function has neither moved the block nor changed its mark.
     pub fn pin_longterm(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Pfn, PinError> {
         let frame = self.map.try_frame(pfn).ok_or(PinError::NotAllocated)?;
         let word = frame.word();

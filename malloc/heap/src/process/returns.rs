@@ -21,13 +21,13 @@
 //! Caches that are not used any more give back the objects and slabs that they keep, when the memory in use has grown,
 //! and every two seconds. Without this, each size that a program has ever used keeps its own objects, and these keep
 //! most pages of its slabs. Every two seconds, the caches in use that keep most also give back all that they keep,
-//! until all caches together keep at most 2 MiB plus a sixteenth of the bytes in use. They do not do so when memory has
-//! grown: a program that uses many sizes at once would take the objects back at once, again and again.
+//! until all caches together keep at most 2 MiB plus a sixteenth of the bytes in use. A reap after growth does not
+//! apply this limit: a program that uses many sizes in parallel would refill its caches immediately after each reap.
 //!
 //! Runs are returned one by one, largest first, and memory of the heap in wholly free blocks of 2 MiB. Free pieces of
-//! other blocks, of at least 32 KiB, are returned when they were free at two checks in different ticks.
-//! Where huge pages back the heap, a piece has at least 1 MiB, since its return splits a huge page, unless less than a
-//! quarter of the huge page is in use. No mapping is split.
+//! other blocks, of at least 32 KiB, are returned as well while free memory exceeds the long-term limit, as many bytes
+//! as were free at two checks in different ticks of 250 ms. Where huge pages back the heap, a piece has at least 1 MiB,
+//! since its return splits a huge page, unless less than a quarter of the huge page is in use. No mapping is split.
 //!
 //! # Design
 //!
@@ -70,8 +70,8 @@ const SLACK: usize = 16;
 const SLACK_OF_USED: usize = 2;
 /// Divisor of the excess that one free returns.
 const EXCESS_SHARE: usize = 8;
-/// Bytes of old memory that frees return per tick, and of pieces of blocks: some milliseconds of work, and as much when
-/// the program uses the memory again.
+/// Bytes of old memory that frees return per tick, and as many bytes of pieces of blocks: some milliseconds of work,
+/// and as much when the program uses the memory again.
 const STEP_OLD: usize = 8 << 20;
 /// Divisor of [`Options::age`](super::options::Options::age) for memory that frees return. They return little at a
 /// time, so they need not wait for long.
@@ -81,8 +81,8 @@ const LITTLE: usize = 8 << 20;
 /// Divisor of [`Options::keep`](super::options::Options::keep): when one kind of memory has grown, this share of it
 /// stays free in the other kind.
 const KEPT_OF_OTHER: usize = 4;
-/// Divisor of [`Options::keep`](super::options::Options::keep): when caches are reaped, all of them together keep this
-/// share of it, and a share of the bytes in use.
+/// Divisor of [`Options::keep`](super::options::Options::keep): the reap every two
+/// seconds limits all caches together to this share of it plus a share of the bytes in use.
 const KEPT_BY_CACHES: usize = 2;
 /// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at
 /// least this share of the bytes in use.
@@ -220,8 +220,8 @@ impl Returns {
         }
     }
 
-    /// Lets caches that are not used any more give back what they keep, and the others what they keep beyond `most`
-    /// bytes. Does nothing if the process cannot fence CPUs.
+    /// Empties caches that are not used any more. If the others together keep more than `most` bytes, also empties the
+    /// largest ones, until the rest keeps at most `most` bytes. Does nothing if the process cannot fence CPUs.
     fn reap(&self, malloc: &Malloc, most: usize) {
         if malloc.can_fence() {
             with_heap!(&malloc.heap, heap => heap.slab().reap(most as u64));

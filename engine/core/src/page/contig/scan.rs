@@ -2,18 +2,18 @@
 //! next begins after the frame that is in the way.
 //!
 //! ```text
-//!  frames   ......xx....xxxxxx..x......xx......
-//!  ranges         |----|                           a page in the way does not move
-//!                   |----|                         the next range begins after it
-//!  isolated      [      pageblocks      ]          each is isolated once, while ranges have frames in it
+//!  frames     ..x...xx..xxxxxx..x......xx......      . free   x a block that does not move
+//!  ranges     |----|                                 fails: a block is in the way
+//!                |----|                              begins after that block, and fails as well
+//!  isolated  [       pageblocks        ]             each is isolated once, while ranges have frames in it
 //! ```
 //!
-//! Work is not repeated from range to range: pageblocks and frames are checked once, each block in the way is asked for
-//! once, a pageblock is isolated once, and per-CPU lists are drained at most twice for each pageblock. So the cost of a
-//! scan does not depend on the number of ranges that fail.
+//! Work is not repeated from range to range: pageblocks and blocks are checked once, the platform is asked once to move
+//! each block in the way, and a pageblock is isolated once. Per-CPU lists are drained at most twice after each time
+//! that pageblocks are isolated. A range that fails adds at most six attempts to take it, each under the zone lock.
 //!
-//! The scan keeps the target of a move that was refused for the next move. Until then the target is Claimed, and
-//! another call that needs its frame finds it busy.
+//! If the platform refuses a move, the scan keeps the target block for the next block to be moved. A kept target is
+//! Claimed, so other ranges that need its frames fail as busy.
 
 use core::ops::Range;
 
@@ -35,10 +35,11 @@ pub(super) struct Scan<'a, 'm, P: Platform> {
     evacuation: Evacuation<'a, 'm, P>,
     isolation: Isolation<'a, 'm, P>,
     wanted: RangeRequest,
-    /// Ends of the frames whose pageblocks were checked, of those whose blocks were checked, and of those whose blocks
-    /// were moved.
+    /// The pageblocks of the frames before this one were checked.
     pageblocks_checked: Pfn,
+    /// The blocks before this frame were checked.
     checked: Pfn,
+    /// The blocks before this frame were moved.
     moved: Pfn,
     /// Number of drains of per-CPU lists since a pageblock was last isolated.
     drains: u32,
@@ -63,10 +64,10 @@ impl<'a, 'm, P: Platform> Scan<'a, 'm, P> {
         }
     }
 
-    /// Allocates a range, which begins and ends no earlier than the one before.
+    /// Allocates a range. The starts and ends of the ranges that are passed one after the other never decrease.
     ///
     /// # Errors
-    /// The first frame after the one that is in the way, at which the next range may begin. Blocks before it may have
+    /// The first frame after the block in the way, at which the next range may begin. Blocks before it may have
     /// been moved.
     pub(super) fn alloc(&mut self, range: &Range<Pfn>) -> Result<(), Pfn> {
         // A block may be split or merged after it was found in the way, and may then end before the range.
@@ -92,17 +93,18 @@ impl<'a, 'm, P: Platform> Scan<'a, 'm, P> {
                 return Err(self.end_of_block(in_way));
             }
             self.drain_for(in_way);
-            // A block that was moved may have been followed by one from a per-CPU list.
+            // After a block was moved, a CPU may have allocated its frames again from a per-CPU list.
             self.moved = self.moved.min(in_way);
             self.evacuate(range)?;
+            // Other ranges must not find the kept target busy while this one waits.
+            self.evacuation.free_target();
             // A CPU that is about to free a block in the range can do so now. The platform's answer does not matter
             // here.
-            self.evacuation.free_target();
             let _ = allocator.platform.relax();
         }
     }
 
-    /// Refuses a range with frames outside of the zone, or of a CMA area unless it is the area's own.
+    /// Refuses a range that leaves the zone, or that has frames of a CMA area if the request is not for that area.
     fn check_pageblocks(&mut self, range: &Range<Pfn>) -> Result<(), Pfn> {
         let (allocator, zone) = (self.evacuation.allocator, self.evacuation.zone);
         let order = allocator.map.pageblock_order();
@@ -138,8 +140,8 @@ impl<'a, 'm, P: Platform> Scan<'a, 'm, P> {
         Ok(())
     }
 
-    /// Drains per-CPU lists if a frame in the way is on one of them. That is done twice for these pageblocks: a CPU may
-    /// free a page to a list after the first drain, if it read the pageblock's type before the isolation.
+    /// Drains per-CPU lists if a frame in the way is on one of them, at most twice after pageblocks were isolated. The
+    /// second drain finds pages that a CPU freed to a list because it had read the type before the isolation.
     fn drain_for(&mut self, pfn: Pfn) {
         let (allocator, zone) = (self.evacuation.allocator, self.evacuation.zone);
         let word = allocator.map.block_around(pfn).map_or(allocator.map.frame(pfn).word(), |(_, word)| word);
@@ -150,7 +152,8 @@ impl<'a, 'm, P: Platform> Scan<'a, 'm, P> {
         }
     }
 
-    /// Moves the blocks of a range that no earlier range had, in the order of their addresses, until one stays.
+    /// Moves the movable blocks of the range that no earlier call has moved, in the order of their addresses, until one
+    /// stays.
     fn evacuate(&mut self, range: &Range<Pfn>) -> Result<(), Pfn> {
         let fresh = range.start.max(self.moved)..range.end;
         for (pfn, word) in self.evacuation.allocator.blocks_in(&fresh).filter(|(_, word)| word.is_movable()) {

@@ -38,17 +38,20 @@ impl Placement {
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Allocates contiguous pages near the calling CPU: the first range that can be emptied and meets the constraints,
-    /// of the nearest zone that has one. With [`Gfp::COMP`] the size must be a power of two, and the range is aligned
-    /// to it. Its blocks are those of [`alloc_contig_range`](Self::alloc_contig_range).
+    /// of the nearest zone that has one. With [`Gfp::COMP`] the size must be a power of two, and the range is
+    /// aligned to it. The range is divided into blocks as by [`alloc_contig_range`](Self::alloc_contig_range).
     ///
-    /// Cost, for each zone that is searched, up to the end of the range that is found: one check per block and per
-    /// pageblock; for each pageblock two holds of the zone lock and at most two drains of all per-CPU lists; for each
-    /// movable block in the way one call of [`Platform::migrate`]; and for each block that stays one hold of the zone
-    /// lock, or six if the block was pinned, freed or allocated during the scan.
+    /// Cost, for each zone that is searched, up to the end of the range that is found:
+    ///
+    /// - a check of each pageblock and of each block;
+    /// - for each pageblock two holds of the zone lock, and at most two drains of all per-CPU lists;
+    /// - for each movable block in the way at most one call of [`Platform::migrate`];
+    /// - for each range that fails one hold of the zone lock, or up to six if blocks change during the search; none if
+    ///   the check of blocks refuses it.
     ///
     /// # Errors
-    /// [`ContigError::NoRange`] if there is no such range; [`ContigError::Flags`]; [`ContigError::Range`] for a size of
-    /// zero, or an alignment or, with [`Gfp::COMP`], a size that is not a power of two.
+    /// [`ContigError::NoRange`] if there is no such range; [`ContigError::Flags`]; [`ContigError::Range`] if the size
+    /// is zero, if the alignment is not a power of two, or, with [`Gfp::COMP`], if the size is not one.
     pub fn alloc_contig_pages(&self, gfp: Gfp, pages: u32, place: Placement) -> Result<Pfn, ContigError> {
         self.find_range(pages, place, RangeRequest { gfp, refs: 1, purpose: Purpose::General })
     }

@@ -8,7 +8,7 @@ use freehold::Policy;
 use freehold::base::lock::SoloLock;
 use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
 use freehold::page::{CmaArea, Config, MinFree, PageAllocator};
-use freehold::platform::{Migrated, Migration};
+use freehold::platform::{Isolation, Migrated, Migration};
 use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::common::owners::Owners;
@@ -83,6 +83,8 @@ pub(super) fn bitmap(pages: u32, order: u8) -> Box<[MaybeUninit<u8>]> {
 pub(super) struct Mover {
     pub owners: RefCell<Owners>,
     pub pinned: RefCell<Vec<u32>>,
+    /// Blocks that are refused before there is a place for them.
+    pub isolated_never: RefCell<Vec<u32>>,
     /// All requested moves, including refused ones.
     pub asked: RefCell<Vec<Migration>>,
 }
@@ -107,6 +109,10 @@ impl Mover {
 }
 
 impl Hooks for Mover {
+    fn can_isolate(&self, isolation: &Isolation) -> bool {
+        !self.isolated_never.borrow().contains(&isolation.pfn.raw())
+    }
+
     fn migrate(&self, migration: &Migration) -> Migrated {
         self.asked.borrow_mut().push(*migration);
         if self.pinned.borrow().contains(&migration.from.raw()) {

@@ -70,6 +70,23 @@ fn search_migrates_movable_pages_and_skips_pinned_pages() {
     });
 }
 
+/// Pageblocks that the search has passed are in use again: the only free place for a block is in one of them.
+#[test]
+fn search_releases_the_pageblocks_that_it_has_passed() {
+    let mover = Mover::default();
+    with_frames(&bare(Batched), FRAMES, |engine| {
+        engine.platform().answer_with(&mover);
+        mover.own(engine, 1023, 0, MOVABLE);
+        mover.isolated_never.borrow_mut().push(1023);
+        let moved = mover.own(engine, 1030, 0, MOVABLE);
+        take(engine, 0, 9, Gfp::KERNEL);
+        (1536..FRAMES).step_by(512).for_each(|pfn| take(engine, pfn, 9, Gfp::KERNEL));
+        assert_eq!(engine.alloc_contig_pages(Gfp::KERNEL, 512, Placement::ANYWHERE), Ok(Pfn::new(1024)));
+        assert!((512..1023).contains(&mover.place(moved)));
+        assert_eq!(mover.asked.borrow().len(), 1, "the block that cannot be isolated was asked for");
+    });
+}
+
 /// A large block for which there is no new place stays, and smaller blocks are moved nevertheless.
 #[test]
 fn search_moves_small_blocks_past_a_large_one_without_a_place() {
