@@ -45,6 +45,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     ///
     /// - a check of each pageblock and of each block;
     /// - for each pageblock two holds of the zone lock, and at most two drains of all per-CPU lists;
+    /// - for each new place that turns out to be in an isolated pageblock another drain;
     /// - for each movable block in the way at most one call of [`Platform::migrate`];
     /// - for each range that fails one hold of the zone lock, or up to six if blocks change during the search; none if
     ///   the check of blocks refuses it.

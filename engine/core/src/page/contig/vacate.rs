@@ -22,7 +22,7 @@ use crate::platform::{CompactEffort, Isolation, Migrated, Platform};
 /// Maximum number of rounds of migration and draining. linux: mm/page_alloc.c:__alloc_contig_migrate_range
 pub(super) const ROUNDS: u32 = 5;
 /// Maximum number of blocks that are allocated to find one outside of isolated pageblocks.
-const TARGETS_MAX: u32 = 64;
+const TARGETS_MAX: u32 = 2;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Takes an isolated range by `take`, which returns the first frame that it cannot take as the error. If `take`
@@ -130,10 +130,11 @@ impl<'a, 'm, P: Platform> Evacuation<'a, 'm, P> {
             if !self.is_isolated(to) {
                 return Some(to);
             }
-            // The block came from a per-CPU list. Freeing it puts it on the Isolate lists.
+            // The block came from a per-CPU list, which may have more blocks of isolated pageblocks.
             if self.allocator.map.frame(to).step(|word| word.is_allocated().then(|| word.claimed())).is_ok() {
                 self.allocator.free_claimed(to, word.order());
             }
+            self.allocator.drain_all_pages_zone(self.zone);
         }
         None
     }
