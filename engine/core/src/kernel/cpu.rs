@@ -144,8 +144,8 @@ pub trait Promises {
         0
     }
 
-    /// Returns whether a block may be moved for a request with these flags and this effort. Must be cheap and
-    /// must not call the engine.
+    /// Returns whether a block may be moved for a request with these flags and this effort. Must be cheap and must not
+    /// call the engine.
     fn can_isolate(isolation: &Isolation) -> bool {
         let _ = isolation;
         true

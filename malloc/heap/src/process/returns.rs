@@ -81,8 +81,8 @@ const LITTLE: usize = 8 << 20;
 /// Divisor of [`Options::keep`](super::options::Options::keep): when one kind of memory has grown, this share of it
 /// stays free in the other kind.
 const KEPT_OF_OTHER: usize = 4;
-/// Divisor of [`Options::keep`](super::options::Options::keep): the reap every two
-/// seconds limits all caches together to this share of it plus a share of the bytes in use.
+/// Divisor of [`Options::keep`](super::options::Options::keep): the reap every two seconds limits all caches together to
+/// this share of it plus a share of the bytes in use.
 const KEPT_BY_CACHES: usize = 2;
 /// Growth of the bytes in use after which caches that are not used any more are reaped: at least this much, and at
 /// least this share of the bytes in use.

@@ -75,11 +75,21 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             if at >= end {
                 return None;
             }
-            let (head, word) = self.map.block_around(at).unwrap_or_else(|| (at, self.map.frame(at).word()));
-            at = head.offset(if word.is_head() { word.order().pages() } else { 1 });
+            let (head, word) = self.block_at(at);
+            at = end_of_block(head, word);
             Some((head, word))
         })
     }
+
+    /// Returns the head of the block that contains a frame, and the head's word; the frame itself if it is in no block.
+    pub(super) fn block_at(&self, pfn: Pfn) -> (Pfn, Word) {
+        self.map.block_around(pfn).unwrap_or_else(|| (pfn, self.map.frame(pfn).word()))
+    }
+}
+
+/// Returns the first frame after the block whose head has this word, or after the frame if it is no head.
+pub(super) fn end_of_block(pfn: Pfn, word: Word) -> Pfn {
+    pfn.offset(if word.is_head() { word.order().pages() } else { 1 })
 }
 
 /// Returns whether a block cannot be removed from a range that is taken for this purpose.

@@ -18,6 +18,7 @@
 use core::ops::Range;
 
 use super::alloc::RangeRequest;
+use super::range::end_of_block;
 use super::vacate::{Evacuation, ROUNDS};
 use crate::base::Pfn;
 use crate::page::allocator::PageAllocator;
@@ -144,7 +145,7 @@ impl<'a, 'm, P: Platform> Scan<'a, 'm, P> {
     /// second drain finds pages that a CPU freed to a list because it had read the type before the isolation.
     fn drain_for(&mut self, pfn: Pfn) {
         let (allocator, zone) = (self.evacuation.allocator, self.evacuation.zone);
-        let word = allocator.map.block_around(pfn).map_or(allocator.map.frame(pfn).word(), |(_, word)| word);
+        let (_, word) = allocator.block_at(pfn);
         let is_on_list = word.is_listed() && !word.is_zone_free() || word.is_remote_pending();
         if is_on_list && self.drains < DRAINS_MAX {
             self.drains += 1;
@@ -166,7 +167,6 @@ impl<'a, 'm, P: Platform> Scan<'a, 'm, P> {
     }
 
     fn end_of_block(&self, pfn: Pfn) -> Pfn {
-        let word = self.evacuation.allocator.map.frame(pfn).word();
-        pfn.offset(if word.is_head() { word.order().pages() } else { 1 })
+        end_of_block(pfn, self.evacuation.allocator.map.frame(pfn).word())
     }
 }
