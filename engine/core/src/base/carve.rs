@@ -9,7 +9,8 @@
 //!
 //! Sections are counted from the lowest frame of the configuration, and the last one ends with the highest. The
 //! metadata of 16 MiB of memory takes 48.25 KiB, and that of 128 MiB at 2 GiB takes 386 KiB (`cargo test -p freehold
-//! metadata_size`). The slab takes 33 bytes for each frame of its own address range, holes included.
+//! metadata_size`). The slab takes 33 bytes for each frame: of its whole address range, or
+//! of the sections with memory in a kernel.
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;

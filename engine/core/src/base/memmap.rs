@@ -27,7 +27,7 @@ use super::word::Word;
 use super::{Order, Pfn};
 
 /// Frames in a section, as a power of two.
-const SECTION_ORDER: u32 = if cfg!(loom) { 5 } else { 15 };
+pub(crate) const SECTION_ORDER: u32 = if cfg!(loom) { 5 } else { 15 };
 /// Frames in a section: 2^15.
 const SECTION_PAGES: u32 = 1 << SECTION_ORDER;
 
@@ -70,6 +70,11 @@ impl Geometry {
         let base = first.align_down(Order::MAX).raw();
         let span = end.min(Pfn::END_MAX).raw().saturating_sub(base).next_multiple_of(Order::MAX.pages());
         Geometry { base, span, pageblock_order }
+    }
+
+    /// Returns the frames of all sections.
+    pub(crate) fn frames(&self) -> Range<Pfn> {
+        Pfn::new(self.base)..Pfn::new(self.base + self.span)
     }
 
     /// Returns the number of sections.

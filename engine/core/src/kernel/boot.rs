@@ -7,8 +7,9 @@
 //! release   frees the frames that are neither reserved nor metadata; the others stay Reserved until they are released
 //! ```
 //!
-//! Metadata takes about 45 bytes per frame between the lowest and the highest frame, 1.1 % of 4 KiB pages. The page
-//! allocator has 12 of them, only where there is memory. The slab has 33, in holes too.
+//! Metadata takes about 45 bytes per frame, 1.1 % of 4 KiB pages: 12 of the page allocator and 33 of the slab. It is
+//! paid for sections of 128 MiB that have memory, and not for holes between them. Under `slab.objects=bitmap` the
+//! slab's part is paid in holes too.
 //!
 //! linux: mm/mm_init.c, mm/memblock.c, mm/memory_hotplug.c:add_memory_resource
 
@@ -23,9 +24,10 @@ use super::pages::{largest_block, physical};
 use super::ram::{Exclusions, MemoryMap, Region};
 use super::{BEGUN, Cpu, FRESH, IrqsOff, Kernel, KernelPlatform, PagesOf, READY, SetupError, SlabOf};
 use crate::base::carve::Carver;
+use crate::base::memmap::Geometry;
 use crate::base::{NodeId, Pfn, ZoneKind};
 use crate::page::{self, Config, MinFree, PageAllocator};
-use crate::slab::{CacheFlags, Memory, SlabAllocator};
+use crate::slab::{CacheFlags, Memory, SlabAllocator, has_sections, layout_of_sections};
 
 /// A kernel's boot parameters besides its memory map.
 #[derive(Clone, Debug)]
@@ -35,8 +37,8 @@ pub struct Boot<'a> {
     pub direct_map: usize,
     /// Ranges of memory in use, in bytes: the kernel image, its boot stack, the memory map. They stay Reserved.
     pub reserved: &'a [Range<u64>],
-    /// End address of memory that may be [added](Kernel::add_memory) later, in bytes; 0 for none. Costs 33 bytes per
-    /// frame if there is a slab.
+    /// End address of memory that may be [added](Kernel::add_memory) later, in bytes; 0 for none. Costs 32 bytes per
+    /// section of 128 MiB. The metadata comes with the memory.
     pub end_max: u64,
     /// End address of zone DMA, by default 16 MiB; a multiple of 4 MiB.
     pub dma_end: u64,
@@ -203,7 +205,20 @@ impl<'a, I: Iterator<Item = Region> + Clone> Plan<'a, I> {
             layout = extended(layout, geometry.layout_of(sections.start.max(known)..sections.end));
             known = sections.end;
         }
-        extended(layout, self.objects::<H>())
+        let layout = extended(layout, self.objects::<H>());
+        self.slab_sections::<H>(geometry).fold(layout, extended)
+    }
+
+    /// Returns the layouts of the slab's metadata for each piece of memory.
+    fn slab_sections<H: Cpu>(&self, geometry: Geometry) -> impl Iterator<Item = Layout> {
+        let mut known = 0;
+        let is_paid = H::CACHES > 0 && has_sections::<KernelPlatform<H>>();
+        self.memory().filter(move |_| is_paid).map(move |range| {
+            let sections = geometry.sections_of(&(range.start..range.end));
+            let new = sections.start.max(known)..sections.end;
+            known = sections.end;
+            layout_of_sections(geometry, H::PAGE_SIZE, new)
+        })
     }
 
     /// Returns the frames for the metadata: the end of the largest free piece.
@@ -364,6 +379,9 @@ impl<H: Cpu> Kernel<H> {
             // callers of `init` and `add_memory` promise. Callers of the unsafe method `pages` promise to free only
             // what they allocated.
             let slab = unsafe { SlabAllocator::with_debug(pages, IrqsOff::new(), objects, seed, slab_debug, storage) }?;
+            for page::Range { start, end, .. } in plan.memory() {
+                slab.online(&(start..end), metadata.cut(slab.online_layout(&(start..end))))?;
+            }
             // SAFETY: `engine` is valid for writes, and no reference to its field `slab` exists yet.
             unsafe { (&raw mut (*engine).slab).write(MaybeUninit::new(slab)) };
         }
@@ -378,7 +396,7 @@ impl<H: Cpu> Kernel<H> {
 
     /// Adds memory that was not present at boot, in whole pageblocks below [`Boot::end_max`], and returns the number of
     /// frames that this makes free. The metadata of the range is placed at its start and takes 386 KiB for each new
-    /// section of 128 MiB, with pages of 4 KiB. The memory can be removed by
+    /// section of 128 MiB, with pages of 4 KiB, and 1,056 KiB more if there is a slab. The memory can be removed by
     /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays. linux:
     /// mm/memory_hotplug.c:add_memory, mhp_supports_memmap_on_memory
     ///
@@ -432,15 +450,21 @@ impl<H: Cpu> super::Engine<H> {
     /// # Safety
     /// As for [`Kernel::add_memory`].
     unsafe fn add(&'static self, range: &page::Range) -> Result<u32, SetupError> {
-        let (layout, size) = (self.pages.online_layout(range), u64::from(H::PAGE_SIZE));
+        let (frames, size) = (range.start..range.end, u64::from(H::PAGE_SIZE));
+        let of_slab = self.slab().map_or(Layout::new::<()>(), |slab| slab.online_layout(&frames));
+        let of_pages = self.pages.online_layout(range);
+        let layout = extended(of_pages, of_slab);
         let (needed, largest) = (layout.size() as u64, u64::from(range.end.raw() - range.start.raw()) * size);
         if needed > largest {
             return Err(SetupError::NoRoom { needed, largest });
         }
         // SAFETY: the caller promises that the range is mapped and unused, and the frames that hold the metadata are
         // not released below.
-        let metadata = unsafe { self.memory.bytes(range.start, layout.size()) };
-        self.pages.online(range, metadata)?;
+        let mut metadata = Metadata { rest: unsafe { self.memory.bytes(range.start, layout.size()) } };
+        self.pages.online(range, metadata.cut(of_pages))?;
+        if let Some(slab) = self.slab() {
+            slab.online(&frames, metadata.cut(of_slab))?;
+        }
         let start = range.start.offset(needed.div_ceil(size) as u32);
         self.pages.release(start, range.end)?;
         Ok(range.end.raw() - start.raw())

@@ -28,6 +28,7 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
 
     const POLICY: Option<Policy> = Some(H::POLICY);
     const ONE_NODE: bool = true;
+    const SPARSEMEM: bool = true;
     const SLAB_DEBUG: bool = H::SLAB_DEBUG;
     const REPORTS_REFUSED_FREES: bool = true;
 

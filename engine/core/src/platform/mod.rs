@@ -63,6 +63,11 @@ pub trait Platform {
 
     /// Whether every allocator has only one node, so that code for several nodes is removed at compile time.
     const ONE_NODE: bool = false;
+    /// Set if the memory of a slab has holes that are not worth metadata: 33 bytes for each 4 KiB. The slab then has
+    /// tables for each section of memory, which are added with the memory, and a free costs one load more. Only for
+    /// platforms that fix their [`POLICY`](Self::POLICY), except under `slab.objects=bitmap`, which needs one table.
+    /// linux: CONFIG_SPARSEMEM
+    const SPARSEMEM: bool = false;
 
     /// Whether caches of a slab can be checked ([`CacheFlags::DEBUG`](crate::slab::CacheFlags::DEBUG)). If not, the
     /// checks are removed at compile time, and a cache that requests them is created without. linux: CONFIG_SLUB_DEBUG

@@ -169,10 +169,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Frees objects from any CPU, by one atomic step, and queues, retires or counts the slab if necessary.
-    pub(super) fn free_remote_bits(&self, cache: &Cache, slab: &Slab, bits: Bits) {
+    pub(super) fn free_remote_bits(&self, cache: &Cache, pfn: Pfn, bits: Bits) {
+        let slab = self.map.slab(pfn);
         let (after, queue) = slab.push_remote_bits(bits);
         let is_free = after.with(slab.bits()) == cache.layout.all_bits();
-        self.after_remote_free(cache, slab, RemoteFree { queue, is_first: after == bits, is_free });
+        self.after_remote_free(cache, pfn, RemoteFree { queue, is_first: after == bits, is_free });
     }
 
     /// Takes free objects from a slab that the caller holds and that has no owner, until `room` is full or the slab has
@@ -221,12 +222,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Frees several objects of a slab from any CPU. An object that is already free, or that occurs a second time, is
     /// reported and not freed.
-    pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[ObjectAddress]) {
+    pub(super) fn free_all_bits(&self, cache: &Cache, pfn: Pfn, objects: &[ObjectAddress]) {
+        let slab = self.map.slab(pfn);
         // Reporting is kept out of the loop over the other objects, which has to be short.
         let in_use = self.bits_in_use(cache.id, slab, objects);
         let bits = in_use.unwrap_or_else(|| self.report_free_already(cache.id, slab.free_bits(), objects));
         if !bits.is_empty() {
-            self.free_remote_bits(cache, slab, bits);
+            self.free_remote_bits(cache, pfn, bits);
         }
     }
 

@@ -330,7 +330,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     #[track_caller]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = ObjectAddress::from_ptr(object.as_ptr());
-        let kind = self.slab.map.kind_at(address.get()).unwrap_or(map::NONE);
+        let kind = self.slab.map.kind_at::<P>(address.get()).unwrap_or(map::NONE);
         if kind == self.id {
             // SAFETY: the page belongs to this cache, and the caller promises the rest.
             return unsafe { self.slab.slab_free::<AnyFastPath>(self.id, address) };

@@ -22,11 +22,11 @@ use super::fast_path::{AnyFastPath, FastPath};
 use super::freelist::{Chain, set_freepointer};
 use super::id::CacheId;
 use super::partial::{CpuPartial, List};
-use super::slab::{Owner, Queue, Slab};
+use super::slab::{Owner, Queue};
 use super::{ObjectFreeError, SlabAllocator};
-use crate::base::CpuId;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::lock::Guard;
+use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
@@ -51,7 +51,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         // SAFETY: the address is in a page of a cache, so it and the start of its slab are in the range. An object
         // starts there, as `is_for_sections` found, and the caller gives it up.
-        let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
+        let freed = unsafe { FreedObject::new(object, self.map.slab_at::<P>(object.slab(hot.mask)), hot.mask) };
         match F::push::<P, C>(&self.local, self.slots(id), hot, freed) {
             PushOutcome::Done => Ok(()),
             PushOutcome::Refused => self.slab_free_slow(id, object),
@@ -86,7 +86,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let cache = self.cache(id).ok_or_else(|| self.refused(foreign))?;
         // SAFETY: the page belongs to the cache, so the slab's start is in the range. The caller of `slab_free` gives
         // the object up.
-        let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
+        let freed = unsafe { FreedObject::new(object, self.map.slab_at::<P>(object.slab(hot.mask)), hot.mask) };
         if self.path(cache) == Path::Sheaves {
             return self.free_to_pcs(cache, freed);
         }
@@ -104,7 +104,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                     }
                 }
                 Owner::Cpu(_) | Owner::Node => {
-                    self.free_remote(cache, freed.slab(), freed.object());
+                    self.free_remote(cache, self.pfn_of(freed), freed.object());
                     return Ok(());
                 }
             }
@@ -155,40 +155,45 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             list = self.cpu_partial(cpu, cache.id).lock();
         }
         if is_first && slab.queue() == Queue::Push {
-            list.push(self.map, self.map.pfn_of(slab));
+            list.push(self.map, self.pfn_of(freed));
         }
         if is_last {
-            self.retire_from_cpu(cpu, cache, slab, list);
+            self.retire_from_cpu(cpu, cache, self.pfn_of(freed), list);
         }
         true
     }
 
+    /// Returns the first frame of the slab of a freed object.
+    pub(super) fn pfn_of(&self, freed: FreedObject<'_>) -> Pfn {
+        self.map.pfn(freed.slab_address().get()).expect("the slab of an object is in the range of the slab allocator")
+    }
+
     /// Frees an object from any CPU, by one atomic step, and queues, retires or counts the slab if necessary. An object
     /// whose bit is already set is reported instead.
-    pub(super) fn free_remote(&self, cache: &Cache, slab: &Slab, object: ObjectAddress) {
+    pub(super) fn free_remote(&self, cache: &Cache, pfn: Pfn, object: ObjectAddress) {
         if cache.has_bits {
-            return self.free_all_bits(cache, slab, &[object]);
+            return self.free_all_bits(cache, pfn, &[object]);
         }
-        self.free_chain_remote(cache, slab, Chain { head: object.get(), len: 1 }, object);
+        self.free_chain_remote(cache, pfn, Chain { head: object.get(), len: 1 }, object);
     }
 
     /// Frees a chain of objects of one slab from any CPU, by one atomic step, and queues, retires or counts the slab if
     /// necessary.
-    pub(super) fn free_chain_remote(&self, cache: &Cache, slab: &Slab, chain: Chain, last: ObjectAddress) {
-        let len = chain.len;
+    pub(super) fn free_chain_remote(&self, cache: &Cache, pfn: Pfn, chain: Chain, last: ObjectAddress) {
+        let (slab, len) = (self.map.slab(pfn), chain.len);
         let (after, queue) = slab.push_remote(chain, last, cache.links);
         let is_free = after.len() == slab.local().used();
-        self.after_remote_free(cache, slab, RemoteFree { queue, is_first: after.len() == len, is_free });
+        self.after_remote_free(cache, pfn, RemoteFree { queue, is_first: after.len() == len, is_free });
     }
 
     /// Queues, retires or counts a slab after an atomic step freed objects into it remotely.
-    pub(super) fn after_remote_free(&self, cache: &Cache, slab: &Slab, freed: RemoteFree) {
+    pub(super) fn after_remote_free(&self, cache: &Cache, pfn: Pfn, freed: RemoteFree) {
         // The owner is read before the slab is queued. Afterwards another CPU may give the slab's pages back.
-        let owner = slab.owner();
+        let owner = self.map.slab(pfn).owner();
         match (owner, freed.queue) {
-            (_, Queue::Push) => self.push_to_owner(cache, slab),
-            (Owner::Node, Queue::IsQueued) if freed.is_free => self.retire_from_node(cache, self.map.pfn_of(slab)),
-            (Owner::Cpu(cpu), Queue::IsQueued) if freed.is_first => self.count_waiting(cpu, cache, slab),
+            (_, Queue::Push) => self.push_to_owner(cache, pfn),
+            (Owner::Node, Queue::IsQueued) if freed.is_free => self.retire_from_node(cache, pfn),
+            (Owner::Cpu(cpu), Queue::IsQueued) if freed.is_first => self.count_waiting(cpu, cache, pfn),
             (_, Queue::IsQueued) => {}
         }
     }
@@ -196,8 +201,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Pushes a slab that was just queued onto the stack of its owner or, without an owner, of its node. If too many
     /// slabs wait on the owner's stack, or the owner is offline, waiting slabs are moved to the node. A slab of a node
     /// that is wholly free by then is retired.
-    fn push_to_owner(&self, cache: &Cache, slab: &Slab) {
-        let pfn = self.map.pfn_of(slab);
+    fn push_to_owner(&self, cache: &Cache, pfn: Pfn) {
+        let slab = self.map.slab(pfn);
         match slab.owner() {
             Owner::Cpu(owner) => {
                 let waiting = self.cpu_partial(owner, cache.id).stack.push(&self.map, pfn);
@@ -220,8 +225,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Retires a slab of this CPU whose last object in use was freed. The CPU keeps some of these slabs, and discards
     /// the others. Releases the lock of the CPU's slabs.
-    fn retire_from_cpu(&self, cpu: CpuId, cache: &Cache, slab: &Slab, mut list: Guard<'_, P::Lock, List<CpuPartial>>) {
-        let pfn = self.map.pfn_of(slab);
+    fn retire_from_cpu(&self, cpu: CpuId, cache: &Cache, pfn: Pfn, mut list: Guard<'_, P::Lock, List<CpuPartial>>) {
+        let slab = self.map.slab(pfn);
         // The CPU that queued the slab may not have put it on the list yet, or the slab may be the one that this CPU
         // allocates from.
         let is_idle = list.has(slab) && self.current(cache, cpu) != Some(pfn);

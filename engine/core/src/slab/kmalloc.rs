@@ -144,7 +144,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     fn kfree_slow(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = ObjectAddress::from_ptr(object.as_ptr());
-        match self.map.kind_at(address.get()) {
+        match self.map.kind_at::<P>(address.get()) {
             None | Some(map::NONE | map::LARGE) => self.free_large_kmalloc(object),
             // SAFETY: the page belongs to this cache, and the caller of `kfree` promises the rest.
             Some(id) => unsafe { self.slab_free::<AnyFastPath>(id, address) },
@@ -167,14 +167,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
     pub(super) unsafe fn free_fast<F: FastPath>(&self, object: ObjectAddress) -> PushOutcome {
-        let Some(kind) = self.map.kind_at(object.get()) else { return PushOutcome::Refused };
+        let Some(kind) = self.map.kind_at::<P>(object.get()) else { return PushOutcome::Refused };
         let hot = self.hot(kind);
         if !hot.is_for_sections(object) {
             return PushOutcome::Refused;
         }
         // SAFETY: the page belongs to a cache, so the address and the start of its slab are in the range. An object
         // starts at the address, as `is_for_sections` found, and the caller gives it up.
-        let freed = unsafe { FreedObject::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
+        let freed = unsafe { FreedObject::new(object, self.map.slab_at::<P>(object.slab(hot.mask)), hot.mask) };
         F::push::<P, C>(&self.local, self.slots(kind), hot, freed)
     }
 
@@ -263,7 +263,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Returns the bytes of the object at an address, if one of a cache without checks starts there.
     #[inline(always)]
     pub(super) fn bytes_at(&self, address: ObjectAddress) -> Option<usize> {
-        let hot = self.hot(self.map.kind_at(address.get())?);
+        let hot = self.hot(self.map.kind_at::<P>(address.get())?);
         hot.is_object(address).then_some(hot.object_bytes() as usize)
     }
 
@@ -275,7 +275,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     fn kind_of(&self, object: NonNull<u8>) -> CacheId {
-        self.map.kind_at(object.as_ptr() as u64).unwrap_or(map::NONE)
+        self.map.kind_at::<P>(object.as_ptr() as u64).unwrap_or(map::NONE)
     }
 
     /// Returns the bytes that the owner of an object may use; `cache` is the cache of the object's page, if the page is

@@ -56,6 +56,7 @@
 //! - `layout`: sizes and offsets of objects;
 //! - `cache`: decisions made when a cache is created;
 //! - `freelist`: links inside free objects;
+//! - `online`: tables of slabs for memory that comes online;
 //! - `check`: consistency check of all slabs;
 //! - `debug`: caches whose objects are checked on each allocation and free.
 //!
@@ -92,6 +93,7 @@ mod map;
 mod memory;
 mod mix;
 mod node;
+mod online;
 mod pages;
 mod partial;
 mod reap;
@@ -118,6 +120,10 @@ pub use kmalloc::{KreallocError, ZERO_SIZE};
 pub use map::SlabMap;
 pub use memory::Memory;
 pub use usage::{CacheUsage, Tables};
+
+pub(crate) use map::sections::{has_sections, layout_of_sections};
+
+use map::sections::{SlabSection, sections_max};
 
 use crate::base::atomic::AtomicU64;
 use crate::base::carve::{Carver, Plan, Storage};
@@ -177,11 +183,11 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
 /// Offsets of the tables in a slab allocator's storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TablePlaces {
-    /// Table of kinds: one byte for each 4 KiB. Entries of memory that was never handed out are read, since a program may
-    /// pass any address, but not written.
+    /// Table of kinds: one byte for each 4 KiB. Entries of memory that was never handed out are read, since a program
+    /// may pass any address, but not written.
     pub kinds: usize,
-    /// Table of slabs, behind that of kinds: one entry of [`Slab::SIZE`](slab::Slab::SIZE) bytes that stands for no slab,
-    /// and then one for each 4 KiB. Entries of memory that was never handed out are not accessed.
+    /// Table of slabs, behind that of kinds: one entry of [`Slab::SIZE`](slab::Slab::SIZE) bytes that stands for no
+    /// slab, and then one for each 4 KiB. Entries of memory that was never handed out are not accessed.
     pub slabs: usize,
 }
 
@@ -240,9 +246,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Returns the size and alignment of the storage that [`new`](Self::new) needs for these numbers of pages, CPUs,
     /// nodes and caches.
     ///
-    /// The storage takes 33 bytes for each 4 KiB of memory. With 256 cache numbers it also takes about 64 KiB for each
-    /// node, and about 58 KiB in addition. Each CPU then takes 20 KiB to 36 KiB, depending on the size of a lock. Each
-    /// cache number accounts for 64 or 128 bytes per CPU, and for about 400 bytes in total with one node.
+    /// The storage takes 33 bytes for each 4 KiB of memory; on a platform with [`SPARSEMEM`](Platform::SPARSEMEM) it
+    /// takes 8 bytes for each section instead, and [`online`](Self::online) needs the 33 bytes. With 256 cache numbers
+    /// it also takes about 64 KiB for each node, and about 58 KiB in addition. Each CPU then takes 20 KiB to 36 KiB,
+    /// depending on the size of a lock. Each cache number accounts for 64 or 128 bytes per CPU, and for about 400 bytes
+    /// in total with one node.
     ///
     /// # Panics
     /// If the storage does not fit into the address space, or if slabs cannot be made of such pages
@@ -251,8 +259,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Self::plan(pages, page_size, cpus, nodes, caches).1.layout()
     }
 
-    /// Returns the places in the storage of the two tables that have an entry for each 4 KiB of memory, for callers whose
-    /// storage is mapped or writable only in part. All storage before the tables is used at any time.
+    /// Returns the places in the storage of the two tables that have an entry for each 4 KiB of memory, for callers
+    /// whose storage is mapped or writable only in part. All storage before the tables is used at any time.
     ///
     /// # Panics
     /// As [`layout`](Self::layout).
@@ -265,7 +273,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Returns the arrays before the two tables, and all arrays.
     fn plan(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> (Plan, Plan) {
         assert!(map::is_page_size(page_size), "{}", SlabError::PageSize);
-        let (grains, caches) = (map::grains(pages, page_size), usize::from(caches));
+        let (grains, sections) = match has_sections::<P>() {
+            true => (0, sections_max(pages)),
+            false => (map::grains(pages, page_size), 0),
+        };
+        let caches = usize::from(caches);
         let per_cpu = usize::from(cpus) * caches;
         Plan::EMPTY
             .array::<CpuSlots>(usize::from(cpus))
@@ -278,6 +290,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             .and_then(|plan| plan.array::<AtomicU64>(caches))
             .and_then(|plan| plan.array::<AtomicBool>(caches))
             .and_then(|plan| plan.array::<Published<Hot>>(CACHES_MAX))
+            .and_then(|plan| plan.array::<SlabSection>(sections))
             .and_then(|before| Some((before, before.array::<AtomicU8>(grains)?.array::<Slab>(grains + 1)?)))
             .expect("metadata of about 33 bytes per page fits the address space")
     }
@@ -335,7 +348,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let caches = usize::from(memory.caches);
         let per_cpu = usize::from(pages.cpus()) * caches;
         let per_node = usize::from(pages.nodes()) * caches;
-        let grains = map::grains(memory.pages, pages.page_size());
+        let geometry = pages.map().geometry();
+        let (grains, sections) = match has_sections::<P>() {
+            true => (0, geometry.sections()),
+            false => (map::grains(memory.pages, pages.page_size()), 0),
+        };
         let slots = carver.array(usize::from(pages.cpus()), |_| CpuSlots::empty()).ok_or(SlabError::Storage)?;
         let cpus = carver
             .array(per_cpu, |at| Partial::new(number_at(at, caches), Owner::Cpu(CpuId((at / caches) as u16))))
@@ -351,14 +368,17 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let counts = carver.array(caches, |_| AtomicU64::new(0)).ok_or(SlabError::Storage)?;
         let touched = carver.array(caches, |_| AtomicBool::new(false)).ok_or(SlabError::Storage)?;
         let hots = carver.array(CACHES_MAX, |_| Published::new(Hot::absent())).ok_or(SlabError::Storage)?;
+        let sections = carver.array(sections, |_| SlabSection::absent()).ok_or(SlabError::Storage)?;
         // SAFETY: each value is `map::NONE`, whose one byte is 0.
         let kinds = unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get())) }.ok_or(SlabError::Storage)?;
         // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
         let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }.ok_or(SlabError::Storage)?;
+        let map = SlabMap::new(&memory, pages.page_size(), kinds, slabs);
+        let map = if has_sections::<P>() { map.with_sections(geometry, sections) } else { map };
         let allocator = SlabAllocator {
             pages,
             local,
-            map: SlabMap::new(&memory, pages.page_size(), kinds, slabs),
+            map,
             sizes: SizeTable::new((&*size_table).try_into().expect("the array was carved with this length")),
             slots,
             caches: entries,

@@ -20,7 +20,7 @@ use super::cpu::{CpuLocal, Exchange, ExchangeOutcome};
 use super::freelist::Chain;
 use super::id::CacheId;
 use super::partial::{CpuPartial, List};
-use super::slab::{Owner, Queue, Slab};
+use super::slab::{Owner, Queue};
 use super::word::{Local, end_mark, is_mark};
 use super::{ObjectError, SlabAllocator};
 use crate::base::{CpuId, Gfp, Pfn};
@@ -95,10 +95,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let address = match self.path(cache) {
             Path::Tagged => cache.layout.mask.slab_around(slot.main.load(Acquire)).get(),
             Path::PageField | Path::PageFieldGuarded => slot.paired.load(Acquire),
-            Path::Bitmap => {
-                let slab = self.map.slab_by_word(slot.main.load(Acquire));
-                return (!core::ptr::eq(slab, self.map.nowhere())).then(|| self.map.pfn_of(slab));
-            }
+            Path::Bitmap => return self.map.pfn_by_word(slot.main.load(Acquire)),
             Path::Sheaves | Path::Checked => 0,
         };
         self.map.pfn(address)
@@ -121,7 +118,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let slab = self.map.slab(pfn);
         let base = self.map.slab_address(pfn);
-        let Ok(own) = self.take_local(cpu, cache, slab) else { return SlabOutcome::Again };
+        let Ok(own) = self.take_local(cpu, cache, pfn) else { return SlabOutcome::Again };
         let chain = own.concat(slab.take_remote(base), cache.links);
         self.publish(at, pfn, chain, list)
     }
@@ -137,7 +134,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         // The queued bit is cleared before the slab's own list is taken: a free in between queues the slab again.
         let remote = slab.take_remote_unqueued(self.map.slab_address(pfn));
-        match self.take_local(cpu, cache, slab) {
+        match self.take_local(cpu, cache, pfn) {
             Ok(own) => {
                 let chain = own.concat(remote, cache.links);
                 self.publish(at, pfn, chain, list)
@@ -179,16 +176,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If the caller does not run on that CPU any more.
-    pub(super) fn take_local(&self, cpu: CpuId, cache: &Cache, slab: &Slab) -> Result<Chain, ExchangeOutcome> {
-        let nothing = Local::new(end_mark(self.map.base_of(slab)), cache.layout.objects);
+    pub(super) fn take_local(&self, cpu: CpuId, cache: &Cache, pfn: Pfn) -> Result<Chain, ExchangeOutcome> {
+        let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
+        let nothing = Local::new(end_mark(base), cache.layout.objects);
         loop {
             let local = slab.local();
             if local == nothing {
-                return Ok(Chain::empty(self.map.base_of(slab)));
+                return Ok(Chain::empty(base));
             }
             match self.local.replace_if(cpu, Exchange::new(&slab.local, local.raw(), nothing.raw())) {
                 ExchangeOutcome::Done => {
-                    let head = local.list(self.map.base_of(slab).get());
+                    let head = local.list(base.get());
                     return Ok(Chain { head, len: cache.layout.objects - local.used() });
                 }
                 ExchangeOutcome::Changed => {}

@@ -118,12 +118,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Counts a queued slab as waiting, if it is on its CPU's list. Moves slabs beyond the CPU's limits to the node
     /// ([`unlock_and_trim`](Self::unlock_and_trim)).
-    pub(super) fn count_waiting(&self, cpu: CpuId, cache: &Cache, slab: &Slab) {
+    pub(super) fn count_waiting(&self, cpu: CpuId, cache: &Cache, pfn: Pfn) {
+        let slab = self.map.slab(pfn);
         let mut list = self.cpu_partial(cpu, cache.id).lock();
         // The slab may have been used since, or may have been moved to the node. If it is on the stack, it is counted
         // when it is moved to the list.
         if list.has(slab) && !is_counted_waiting(slab) && self.is_waiting(cache.id, slab) {
-            let pfn = self.map.pfn_of(slab);
             list.remove(self.map, pfn);
             list.push_waiting(self.map, pfn);
         }
@@ -275,7 +275,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         // SAFETY: the list was drained from the slot, so it belongs to the caller.
         let chain = unsafe { Chain::count(head, cache.layout.objects, cache.links) };
         let last = chain.last(cache.links);
-        self.free_chain_remote(cache, self.map.slab(pfn), chain, last);
+        self.free_chain_remote(cache, pfn, chain, last);
     }
 
     /// Gives back every wholly free slab of all nodes. Slabs and sheaves of CPUs and barns are not changed, so no CPU

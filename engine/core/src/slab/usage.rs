@@ -6,6 +6,7 @@
 //!
 //! linux: mm/slub.c:get_slabinfo
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::cache::Cache;
@@ -58,11 +59,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     fn active_objects(&self, end: Pfn) -> [u64; CACHES_MAX] {
         let mut active = [0; CACHES_MAX];
-        let frames = self.map.frames();
-        let last = frames.end.min(end);
+        for frames in self.map.present_before(end) {
+            self.count_active(frames, &mut active);
+        }
+        active
+    }
+
+    /// Adds the objects in use of all slabs in these frames to the number of their cache.
+    fn count_active(&self, frames: Range<Pfn>, active: &mut [u64; CACHES_MAX]) {
         let mut pfn = frames.start;
         let mut held: Option<CacheRef<'_>> = None;
-        while pfn < last {
+        while pfn < frames.end {
             let pages = match self.map.kind(pfn) {
                 map::NONE | map::LARGE => 1,
                 kind => {
@@ -78,7 +85,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             };
             pfn = pfn.offset(pages);
         }
-        active
     }
 
     /// Returns a hash of the caches' layouts. Two allocators with the same hash have the same layout of slabs and
@@ -95,12 +101,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Returns whether one of these pages belongs to a slab or is an object of whole pages. Takes no lock.
-    pub fn has_slab(&self, pages: core::ops::Range<Pfn>) -> bool {
+    pub fn has_slab(&self, pages: Range<Pfn>) -> bool {
         (pages.start.raw()..pages.end.raw()).any(|page| self.map.kind(Pfn::new(page)) != map::NONE)
     }
 
     /// Returns the addresses of the tables that describe the use of each page. Readers outside the process find the
-    /// tables there as long as the allocator exists.
+    /// tables there as long as the allocator exists. With [`SPARSEMEM`](Platform::SPARSEMEM) there are no such tables
+    /// of all memory, and the two addresses are those of empty tables.
     pub fn tables(&self) -> Tables {
         let [kinds, slabs] = self.map.tables();
         Tables {

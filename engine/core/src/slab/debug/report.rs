@@ -95,7 +95,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(never)]
     pub(in super::super) fn refuse(&self, called: &Cache, freed: ObjectAddress) -> ObjectFreeError {
         let address = freed.get();
-        let kind = self.map.kind_at(address).unwrap_or(map::NONE);
+        let kind = self.map.kind_at::<P>(address).unwrap_or(map::NONE);
         let found = self.find_cache(kind);
         let other = found.as_deref();
         let is_checked = self.is_checked(called) || other.is_some_and(|other| self.is_checked(other));
@@ -151,7 +151,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             ObjectFreeError::WrongCache { .. } | ObjectFreeError::Damaged { .. } => return,
         };
         if P::REPORTS_REFUSED_FREES || self.debugging.flags.is_empty() {
-            let found = self.map.kind_at(address).and_then(|kind| self.find_cache(kind));
+            let found = self.map.kind_at::<P>(address).and_then(|kind| self.find_cache(kind));
             let cache = found.as_ref().map_or("kmalloc", |cache| cache.name.as_str());
             self.report_free(bug, cache, address);
         }

@@ -160,7 +160,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         let (mut len, mut last, mut result) = (0, None, Ok(()));
         for &object in objects {
             let address = ObjectAddress::from_ptr(object.as_ptr());
-            let is_ours = slab.map.kind_at(address.get()) == Some(cache.id) && slab.hot(cache.id).is_object(address);
+            let is_ours =
+                slab.map.kind_at::<P>(address.get()) == Some(cache.id) && slab.hot(cache.id).is_object(address);
             if !is_ours || !slab.is_on_local_node(address) {
                 // SAFETY: the caller promises for each object what `free` demands.
                 result = result.and(unsafe { self.free(object) });

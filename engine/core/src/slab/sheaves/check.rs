@@ -47,7 +47,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     fn is_object_of(&self, cache: &Cache, object: ObjectAddress) -> bool {
-        self.map.kind_at(object.get()) == Some(cache.id) && cache.layout.is_object(object)
+        self.map.kind_at::<P>(object.get()) == Some(cache.id) && cache.layout.is_object(object)
     }
 
     fn each_in_sheaves(&self, cache: &Cache, mut look: impl FnMut(ObjectAddress)) {

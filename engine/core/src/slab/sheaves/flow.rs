@@ -211,11 +211,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             });
             return;
         };
-        let slab = self.map.slab(pfn);
         if cache.has_bits {
-            self.free_all_bits(cache, slab, neighbours);
+            self.free_all_bits(cache, pfn, neighbours);
         } else {
-            self.free_chain_remote(cache, slab, chain_of(cache, neighbours), last);
+            self.free_chain_remote(cache, pfn, chain_of(cache, neighbours), last);
         }
     }
 

@@ -280,7 +280,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if self.is_double_free(cache, freed) {
             return Err(self.refused(ObjectFreeError::DoubleFree { address: freed.object().get() }));
         }
-        self.free_remote(cache, freed.slab(), freed.object());
+        self.free_remote(cache, self.pfn_of(freed), freed.object());
         Ok(())
     }
 

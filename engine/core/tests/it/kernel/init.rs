@@ -1,5 +1,6 @@
 //! Setup of a kernel's memory: valid and invalid memory maps, repeated setup, and memory that is added later.
 
+use std::ptr::NonNull;
 use std::slice::from_ref;
 use std::sync::Barrier;
 
@@ -33,7 +34,7 @@ fn calls_before_init_fail() {
     unsafe {
         assert!(core::alloc::GlobalAlloc::alloc(&heap, layout).is_null());
         core::alloc::GlobalAlloc::dealloc(&heap, core::ptr::dangling_mut(), layout);
-        assert!(kernel.kfree(core::ptr::NonNull::dangling()).is_err());
+        assert!(kernel.kfree(NonNull::dangling()).is_err());
         assert_eq!(kernel.add_memory(0..MIB), Err(SetupError::NotSetUp));
     }
 }
@@ -221,6 +222,42 @@ fn memory_can_be_added_and_taken_offline() {
     unsafe { kernel.pages() }.unwrap().offline(Pfn::new(32 << 8)..Pfn::new(64 << 8)).unwrap();
     assert_eq!(add_mib(kernel, 32, 64), Ok(8192), "the offline memory can be added again");
     audit::<FourCpus>();
+}
+
+/// Memory behind a hole costs metadata for itself, and objects are allocated on both sides of the hole.
+#[test]
+fn holes_have_no_metadata() {
+    install::<OneCpu>(Hooks::default());
+    let small = [Region::usable(0, MIB), Region::usable(1 << 40, 64 << 10)];
+    let SetupError::NoRoom { needed, .. } = refusal::<OneCpu>(&small, &Boot::default()) else { panic!("it has room") };
+    assert!(needed < 4 * MIB, "{needed} bytes for two sections of 128 MiB");
+    let map = [Region::usable(0, 32 * MIB), Region::usable(4096 * MIB, 16 * MIB)];
+    init::<OneCpu>(&map, 4096 + 32, &Boot { end_max: 4128 * MIB, ..Boot::default() }).unwrap();
+    let kernel = Machine::<OneCpu>::kernel();
+    let slab = kernel.slab().unwrap();
+    let (mut objects, mut far) = (Vec::new(), 0);
+    while let Ok(object) = kernel.kmalloc(1000, Gfp::ATOMIC) {
+        far += usize::from(kernel.virt_to_phys(object.as_ptr()).unwrap() >= 4096 * MIB);
+        objects.push(object);
+    }
+    assert!(far > 10_000 && objects.len() - far > 20_000, "{far} of {} objects are above the hole", objects.len());
+    for hole in [64 * MIB, 2048 * MIB, 4095 * MIB, 4200 * MIB] {
+        let stranger = NonNull::new(objects[0].as_ptr().wrapping_add(hole as usize)).unwrap();
+        // SAFETY: no object is at the address, so the free is refused.
+        assert!(unsafe { kernel.kfree(stranger) }.is_err(), "an address in a hole was freed");
+    }
+    let mut most = 0;
+    slab.usage(|_, usage| most = most.max(usage.active));
+    // The last requests get whole pages, since there is no block for a slab.
+    let of_slabs = objects.iter().filter(|&&object| slab.ksize(object).unwrap() < 4096).count();
+    assert_eq!(most, of_slabs as u64, "a walk over all slabs missed some");
+    // SAFETY: each object was allocated above, is not used, and is freed once.
+    objects.into_iter().for_each(|object| unsafe { kernel.kfree(object) }.unwrap());
+    assert_eq!(add_mib(kernel, 4112, 4128), Ok(4096), "the section has its metadata already");
+    assert!(add_mib(kernel, 1024, 1040).unwrap() > 3500, "the new memory holds its own metadata");
+    let block = kernel.alloc_contig_pages(Gfp::KERNEL, 3000).unwrap();
+    drop(block);
+    audit::<OneCpu>();
 }
 
 #[test]

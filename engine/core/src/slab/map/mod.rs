@@ -1,9 +1,14 @@
-//! Map from addresses to slabs. For each 4 KiB of one address range, the map has one byte and 32 bytes of metadata.
+//! Map from addresses to slabs. For each 4 KiB of memory, the map has one byte and 32 bytes of metadata.
 //!
 //! The byte records what the page is used for: a cache's number, [`LARGE`] for the start of a block that `kmalloc`
 //! allocated, or 0 otherwise. A free reads this byte first, so a pointer outside of slabs and blocks is detected. Pages
 //! larger than 4 KiB have several bytes, so that fast paths need not know the page size.
+//!
+//! The bytes and the metadata are two tables over the whole range, or, on a platform whose memory has holes
+//! ([`Platform::SPARSEMEM`]), two for each [section](sections) that has memory. The tables of a whole range cost a free
+//! one load less.
 
+use core::alloc::Layout;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -11,7 +16,13 @@ use super::Memory;
 use super::address::SlabAddress;
 use super::id::CacheId;
 use super::slab::Slab;
+use crate::base::carve::Carver;
+use crate::base::memmap::{Geometry, SECTION_ORDER};
 use crate::base::{Order, Pfn};
+use crate::platform::Platform;
+use sections::{SlabSection, has_sections};
+
+pub(super) mod sections;
 
 /// Byte of a page that is in no slab and no block.
 pub(super) const NONE: CacheId = CacheId::new(0);
@@ -41,9 +52,15 @@ pub struct SlabMap<'m> {
     first: u32,
     /// Shift from a frame's index to its first grain.
     page_grains_shift: u32,
+    /// Number of grains of the range, those of holes included.
+    grains: usize,
+    /// Shift from a grain to its section; with one table, all grains are in section 0.
+    section_shift: u32,
+    /// Sections of memory with holes; empty if the two tables below are of the whole range.
+    sections: &'m [SlabSection],
     kinds: &'m [AtomicU8],
     slabs: &'m [Slab],
-    /// Number that is added to an address divided by 128 to get the address of its grain's metadata.
+    /// Number that is added to an address divided by 128 to get the address of its grain's metadata, with one table.
     slabs_origin: u64,
     nowhere: &'m Slab,
 }
@@ -61,11 +78,42 @@ impl<'m> SlabMap<'m> {
             base: base.as_ptr().expose_provenance() as u64,
             first: first.raw(),
             page_grains_shift,
+            grains: kinds.len(),
+            section_shift: usize::BITS - 1,
+            sections: &[],
             kinds,
             slabs,
             slabs_origin,
             nowhere,
         }
+    }
+
+    /// Returns the map of the page allocator's whole range, in sections that have no memory yet. `self` is the map of
+    /// the same memory, without tables.
+    pub(super) fn with_sections(self, geometry: Geometry, sections: &'m [SlabSection]) -> SlabMap<'m> {
+        assert_eq!(sections.len(), geometry.sections(), "the number of sections is not that of the page allocator");
+        let Range { start, end } = geometry.frames();
+        let below = u64::from(self.first - start.raw()) << (self.page_grains_shift + GRAIN_SHIFT);
+        SlabMap {
+            base: self.base - below,
+            first: start.raw(),
+            grains: ((end.raw() - start.raw()) as usize) << self.page_grains_shift,
+            section_shift: SECTION_ORDER + self.page_grains_shift,
+            sections,
+            ..self
+        }
+    }
+
+    /// Gives the sections of these frames their tables, from `storage`. Returns `None` if the storage is too small.
+    pub(super) fn add_sections(&self, sections: Range<usize>, storage: &mut Carver<'m>) -> Option<()> {
+        let mut absent = sections.filter(|&index| !self.sections[index].is_present());
+        absent.try_for_each(|index| self.sections[index].add(self.grains_in(index).len(), storage))
+    }
+
+    /// Returns the layout of the tables of those of these sections that have no memory.
+    pub(super) fn layout_of(&self, sections: Range<usize>) -> Layout {
+        let absent = sections.filter(|&index| !self.sections[index].is_present());
+        sections::layout_of(absent.map(|index| self.grains_in(index).len()))
     }
 
     /// Returns the address of a frame of the range.
@@ -84,53 +132,103 @@ impl<'m> SlabMap<'m> {
     #[inline]
     pub fn pfn(&self, address: u64) -> Option<Pfn> {
         let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
-        (grain < self.kinds.len() as u64).then(|| self.pfn_of_grain(grain as usize))
+        (grain < self.grains as u64).then(|| self.pfn_of_grain(grain as usize))
     }
 
-    /// Returns the byte of the page at an address, or `None` if the address is not in the range.
+    /// Returns the byte of the page at an address, or `None` if the address is in no memory of the range. `P` is the
+    /// platform of the allocator.
     #[inline(always)]
-    pub fn kind_at(&self, address: u64) -> Option<CacheId> {
+    pub fn kind_at<P: Platform>(&self, address: u64) -> Option<CacheId> {
         let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
-        Some(CacheId::new(self.kinds.get(grain as usize)?.load(Relaxed)))
+        let kind =
+            if has_sections::<P>() { self.kind_in_section(grain as usize)? } else { self.kinds.get(grain as usize)? };
+        Some(CacheId::new(kind.load(Relaxed)))
     }
 
-    /// Returns the metadata of the slab at an address.
+    /// Returns the metadata of the slab at an address. `P` is the platform of the allocator.
     ///
     /// # Safety
-    /// The address is in the range, and a multiple of a grain.
+    /// The address is in memory of the range, and a multiple of a grain.
     #[inline(always)]
-    pub(super) unsafe fn slab_at(&self, slab: SlabAddress) -> &'m Slab {
+    pub(super) unsafe fn slab_at<P: Platform>(&self, slab: SlabAddress) -> &'m Slab {
         debug_assert!(self.pfn(slab.get()).is_some(), "the address is not in the range");
+        if has_sections::<P>() {
+            let grain = (slab.get() - self.base) as usize >> GRAIN_SHIFT;
+            // SAFETY: the address is in the range, so it is in one of the sections, whose memory is present as the
+            // caller promises. Every grain of a section that is in the range has an entry in its tables.
+            return unsafe {
+                self.sections.get_unchecked(grain >> self.section_shift).slab(self.grain_in_section(grain))
+            };
+        }
         let metadata = (slab.get() >> METADATA_SHIFT).wrapping_add(self.slabs_origin);
         // SAFETY: the address is in the range and a multiple of a grain, as the caller promises, so `metadata` is the
         // address of the grain's entry in `slabs`, whose provenance `new` exposed. The entry is borrowed for `'m`.
         unsafe { &*(metadata as *const Slab) }
     }
 
+    /// Returns the byte of a grain in a section; `None` if the grain is in no memory of the range.
+    #[inline(always)]
+    fn kind_in_section(&self, grain: usize) -> Option<&'m AtomicU8> {
+        if grain >= self.grains {
+            return None;
+        }
+        let section = self.sections.get(grain >> self.section_shift)?;
+        // SAFETY: the grain is in the range, so the tables of its section have an entry for it.
+        unsafe { section.kind(self.grain_in_section(grain)) }
+    }
+
+    /// Returns the place of a grain in its section.
+    #[inline(always)]
+    fn grain_in_section(&self, grain: usize) -> usize {
+        grain & ((1 << self.section_shift) - 1)
+    }
+
+    /// Returns the byte of a grain of the range: `NONE` in a hole.
+    #[inline]
+    fn kind_of_grain(&self, grain: usize) -> CacheId {
+        let kind = match self.kinds.get(grain) {
+            Some(kind) => Some(kind),
+            None => self.kind_outlined(grain),
+        };
+        CacheId::new(kind.map_or(NONE.get(), |kind| kind.load(Relaxed)))
+    }
+
+    #[inline(never)]
+    fn kind_outlined(&self, grain: usize) -> Option<&'m AtomicU8> {
+        self.kind_in_section(grain)
+    }
+
+    #[inline(never)]
+    fn slab_in_section(&self, grain: usize) -> &'m Slab {
+        let section = self.sections.get(grain >> self.section_shift).filter(|section| section.is_present());
+        let section = section.filter(|_| grain < self.grains).expect("a slab is in memory of the slab allocator");
+        // SAFETY: the section is present, and the grain is in the range, so the section's tables have an entry for it.
+        unsafe { section.slab(self.grain_in_section(grain)) }
+    }
+
     /// Returns the byte of a page: the number of its cache, `LARGE` or `NONE`.
     #[inline]
     pub fn kind(&self, pfn: Pfn) -> CacheId {
-        CacheId::new(self.kinds[self.grain(pfn)].load(Relaxed))
+        self.kind_of_grain(self.grain(pfn))
     }
 
     /// Sets the byte of each of these pages.
     pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: CacheId) {
-        for of_grain in &self.kinds[self.grain(pfn)..self.grain(pfn) + ((pages as usize) << self.page_grains_shift)] {
-            of_grain.store(kind.get(), Relaxed);
+        let first = self.grain(pfn);
+        for grain in first..first + ((pages as usize) << self.page_grains_shift) {
+            let of_grain = self.kinds.get(grain).or_else(|| self.kind_in_section(grain));
+            of_grain.expect("a slab is in memory of the slab allocator").store(kind.get(), Relaxed);
         }
     }
 
     /// Returns the metadata of the slab that starts at a frame.
     #[inline]
     pub fn slab(&self, pfn: Pfn) -> &'m Slab {
-        &self.slabs[self.grain(pfn)]
-    }
-
-    /// Returns the first frame of the slab that has this metadata.
-    #[inline]
-    pub(super) fn pfn_of(&self, slab: &Slab) -> Pfn {
-        let bytes = core::ptr::from_ref(slab).addr() - self.slabs.as_ptr().addr();
-        self.pfn_of_grain(bytes / size_of::<Slab>())
+        let grain = self.grain(pfn);
+        match self.slabs.get(grain) {
+            Some(slab) => slab,
+            None => self.slab_in_section(grain),
+        }
     }
 
     #[inline]
@@ -138,15 +236,9 @@ impl<'m> SlabMap<'m> {
         Pfn::new(self.first + (grain >> self.page_grains_shift) as u32)
     }
 
-    /// Returns the address of the slab that has this metadata.
-    #[inline]
-    pub(super) fn base_of(&self, slab: &Slab) -> SlabAddress {
-        self.slab_address(self.pfn_of(slab))
-    }
-
     /// Returns the first frames of the blocks of an order whose first page has the byte of a cache, for walks over all
     /// slabs of the cache. Without a lock, a block may be discarded at once. Costs a look at each block of that order
-    /// in the range.
+    /// in memory of the range.
     pub(super) fn slabs_of_cache(&self, cache: CacheId, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
         self.slabs_of_cache_before(self.frames().end, cache, order)
     }
@@ -159,15 +251,41 @@ impl<'m> SlabMap<'m> {
         order: Order,
     ) -> impl Iterator<Item = Pfn> + use<'m> {
         let map = *self;
-        let end = end.min(self.frames().end).raw();
-        let start = self.first.checked_next_multiple_of(order.pages()).unwrap_or(end);
-        (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == cache)
+        let blocks = self.present_before(end).flat_map(move |frames| {
+            let (start, end) = (frames.start.raw(), frames.end.raw());
+            let start = start.checked_next_multiple_of(order.pages()).unwrap_or(end);
+            (start..end).step_by(order.pages() as usize).map(Pfn::new)
+        });
+        blocks.filter(move |&pfn| map.kind(pfn) == cache)
+    }
+
+    /// Returns the frames before `end` that have metadata: those of all sections with memory, in ascending order.
+    pub(super) fn present_before(&self, end: Pfn) -> impl Iterator<Item = Range<Pfn>> + use<'m> {
+        let map = *self;
+        let all = 0..self.sections.len().max(1);
+        let present = all.filter(move |&index| map.sections.get(index).is_none_or(SlabSection::is_present));
+        present.map(move |index| {
+            let Range { start, end: last } = map.grains_in(index);
+            map.pfn_of_grain(start)..map.pfn_of_grain(last).min(end)
+        })
+    }
+
+    /// Returns the grains of a section. Without sections, section 0 is the whole range.
+    fn grains_in(&self, section: usize) -> Range<usize> {
+        let start = section << self.section_shift;
+        start..self.grains.min(start + (1 << self.section_shift))
     }
 
     /// Returns the word by which a CPU's slot names a slab ([`Slot::main`](super::cpu::Slot::main) under `bitmap`): the
     /// address of its metadata.
     pub(super) fn word_of(&self, slab: &'m Slab) -> u64 {
         core::ptr::from_ref(slab).expose_provenance() as u64
+    }
+
+    /// Returns the first frame of the slab that a slot names under `bitmap`; `None` if the slot has no slab.
+    pub(super) fn pfn_by_word(&self, word: u64) -> Option<Pfn> {
+        let index = (word as usize).wrapping_sub(self.slabs.as_ptr().addr()) / size_of::<Slab>();
+        (index < self.slabs.len()).then(|| self.pfn_of_grain(index))
     }
 
     /// Returns the slab whose metadata is at the address that a slot holds, or [`nowhere`](Self::nowhere).
@@ -194,7 +312,7 @@ impl<'m> SlabMap<'m> {
 
     /// Returns the number of pages in the range.
     fn pages(&self) -> usize {
-        self.kinds.len() >> self.page_grains_shift
+        self.grains >> self.page_grains_shift
     }
 
     /// Returns the frames of the range.
@@ -203,10 +321,13 @@ impl<'m> SlabMap<'m> {
         first..first.offset(self.pages() as u32)
     }
 
-    /// Returns whether a whole block is in the range.
+    /// Returns whether a whole block is in memory of the range. No block crosses the end of a section.
     pub(super) fn has(&self, pfn: Pfn, order: Order) -> bool {
         let frames = self.frames();
-        frames.contains(&pfn) && frames.end.raw() - pfn.raw() >= order.pages()
+        if !frames.contains(&pfn) || frames.end.raw() - pfn.raw() < order.pages() {
+            return false;
+        }
+        self.sections.get(self.grain(pfn) >> self.section_shift).is_none_or(SlabSection::is_present)
     }
 
     fn grain(&self, pfn: Pfn) -> usize {
@@ -219,6 +340,11 @@ pub(super) mod tests {
     use core::ptr::NonNull;
 
     use super::*;
+    use crate::platform::NoProbe;
+    use crate::platform::host::Solo;
+
+    /// A platform whose memory has no holes.
+    type NoHoles = Solo<NoProbe>;
 
     /// Calls `run` with a map of eight frames that starts at frame `first`.
     pub(crate) fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
@@ -236,11 +362,14 @@ pub(super) mod tests {
                 .map(|(pfn, kind)| (Pfn::new(pfn), kind))
             {
                 let address = map.address(pfn);
-                assert_eq!((map.kind(pfn), map.kind_at(address + 4095)), (kind, Some(kind)), "{pfn:?}");
-                assert_eq!((map.pfn(address), map.pfn_of(map.slab(pfn))), (Some(pfn), pfn));
+                assert_eq!((map.kind(pfn), map.kind_at::<NoHoles>(address + 4095)), (kind, Some(kind)), "{pfn:?}");
+                assert_eq!((map.pfn(address), map.pfn_by_word(map.word_of(map.slab(pfn)))), (Some(pfn), Some(pfn)));
             }
             let end = map.address(Pfn::new(16)) + 8 * 4096;
-            assert_eq!((map.pfn(end), map.kind_at(end), map.pfn(map.address(Pfn::new(16)) - 1)), (None, None, None));
+            assert_eq!(
+                (map.pfn(end), map.kind_at::<NoHoles>(end), map.pfn(map.address(Pfn::new(16)) - 1)),
+                (None, None, None)
+            );
         });
     }
 
