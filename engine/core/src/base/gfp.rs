@@ -108,7 +108,28 @@ impl Gfp {
             _ => None,
         }
     }
+
+    /// Returns the migratetype and the highest zone of the request; `None` if one of them is contradictory. Costs one
+    /// load, since the five lowest bits determine both.
+    #[inline]
+    pub(crate) fn migratetype_and_zone(self) -> Option<(MigrateType, ZoneKind)> {
+        TARGETS[(self.bits() & 0x1f) as usize]
+    }
 }
+
+/// Result of [`Gfp::migratetype_and_zone`] for each value of the five lowest bits.
+static TARGETS: [Option<(MigrateType, ZoneKind)>; 32] = {
+    let mut targets = [None; 32];
+    let mut bits = 0;
+    while bits < targets.len() {
+        let gfp = Gfp::from_bits_retain(bits as u32);
+        if let (Some(migratetype), Some(zone)) = (gfp.migratetype(), gfp.highest_zone()) {
+            targets[bits] = Some((migratetype, zone));
+        }
+        bits += 1;
+    }
+    targets
+};
 
 #[cfg(test)]
 mod tests {

@@ -43,7 +43,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         let cpu = self.platform.cpu();
-        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Caller)
+        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::CALLER)
     }
 
     /// Allocates a block like [`alloc_pages`](Self::alloc_pages), for a handle of the `kernel` module. The block is not
@@ -55,7 +55,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     pub(crate) fn alloc_pinned_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         let cpu = self.platform.cpu();
-        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Handle)
+        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::HANDLE)
     }
 
     /// Allocates a block like [`alloc_pages`](Self::alloc_pages), near a given node.
@@ -66,7 +66,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
         }
-        self.alloc(node, gfp, order, Holder::Caller)
+        self.alloc(node, gfp, order, Holder::CALLER)
     }
 
     /// Allocates a block like [`alloc_pages`](Self::alloc_pages), but without a reference. Free the block with
@@ -76,7 +76,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`alloc_pages`](Self::alloc_pages).
     pub fn alloc_frozen_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         let cpu = self.platform.cpu();
-        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Nobody)
+        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::NOBODY)
     }
 
     /// Allocates a block like [`alloc_frozen_pages`](Self::alloc_frozen_pages), near a given node.
@@ -87,7 +87,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
         }
-        self.alloc(node, gfp, order, Holder::Nobody)
+        self.alloc(node, gfp, order, Holder::NOBODY)
     }
 
     /// Allocates a block like [`alloc_frozen_pages_node`](Self::alloc_frozen_pages_node), for a slab. Only the slab
@@ -99,7 +99,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
         }
-        self.alloc(node, gfp, order, Holder::Slab)
+        self.alloc(node, gfp, order, Holder::SLAB)
     }
 
     /// Allocates a block for a slab from the node, which must exist, if this needs neither the slow path nor a mix of
@@ -109,7 +109,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub(crate) fn try_alloc_slab_pages(&self, node: NodeId, gfp: Gfp, order: Order) -> Option<Pfn> {
         let (migratetype, highest) = self.resolve_gfp(gfp)?;
         let request = Request { gfp: gfp | Gfp::THISNODE, order, migratetype, node, highest };
-        let word = Holder::Slab.holds(fresh(gfp, order));
+        let word = Holder::SLAB.word(gfp, order);
         self.rmqueue_fast(self.platform.cpu(), &request, word).or_else(|| {
             let flags = self.fast_flags(&request) | AllocFlags::NOFRAGMENT;
             let Walk::Found(pfn) = self.walk_zonelist(&request, flags, BusyNodes::Used) else { return None };
@@ -127,7 +127,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     fn alloc_on(&self, cpu: CpuId, node: NodeId, gfp: Gfp, order: Order, holder: Holder) -> Result<Pfn, AllocError> {
         let (migratetype, highest) = self.resolve_gfp(gfp).ok_or(AllocError::Flags)?;
         let request = Request { gfp, order, migratetype, node, highest };
-        let word = holder.holds(fresh(gfp, order));
+        let word = holder.word(gfp, order);
         match self.rmqueue_fast(cpu, &request, word) {
             Some(pfn) => Ok(pfn),
             None => self.alloc_from_zonelist(request, word),
@@ -179,7 +179,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// linux: mm/page_alloc.c:prepare_alloc_pages
     #[inline]
     pub(super) fn resolve_gfp(&self, gfp: Gfp) -> Option<(MigrateType, ZoneKind)> {
-        let (wanted, highest) = (gfp.migratetype()?, gfp.highest_zone()?);
+        let (wanted, highest) = gfp.migratetype_and_zone()?;
         let migratetype = if self.grouping() == Grouping::Off { MigrateType::Unmovable } else { wanted };
         Some((migratetype, highest))
     }
@@ -308,44 +308,36 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 }
 
-/// Returns the state word of a block that was just allocated, before it has references.
-#[inline]
-pub(super) fn fresh(gfp: Gfp, order: Order) -> Word {
-    let mut word = Word::allocated(order);
-    if gfp.contains(Gfp::MOVABLE) {
-        word = word.movable();
-    }
-    if gfp.contains(Gfp::COMP) {
-        word = word.compound();
-    }
-    word
-}
-
-/// Holder of a block that was just allocated.
+/// Holder of a block that was just allocated, as the state word of a single page that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holder {
-    /// The caller, with one reference.
-    Caller,
-    /// A handle, with one reference. The block is pinned.
-    Handle,
-    /// The caller, with this many references.
-    Many(u32),
-    /// No reference: the block is frozen.
-    Nobody,
-    /// No reference; the block belongs to a slab.
-    Slab,
-}
+pub(super) struct Holder(Word);
 
 impl Holder {
+    /// The caller, with one reference.
+    pub(super) const CALLER: Holder = Holder::many(1);
+    /// A handle, with one reference. The block is pinned.
+    pub(super) const HANDLE: Holder = Holder(Holder::CALLER.0.pinned());
+    /// No reference: the block is frozen.
+    pub(super) const NOBODY: Holder = Holder::many(0);
+    /// No reference; the block belongs to a slab.
+    pub(super) const SLAB: Holder = Holder(Holder::NOBODY.0.slab());
+
+    /// Returns the caller with this many references as the holder.
+    pub(super) const fn many(refs: u32) -> Holder {
+        Holder(Word::allocated(Order::ZERO).with_refs(refs))
+    }
+
+    /// Returns the state word of a block that was allocated with these flags.
     #[inline]
-    fn holds(self, word: Word) -> Word {
-        match self {
-            Holder::Caller => word.with_refs(1),
-            Holder::Handle => word.pinned().with_refs(1),
-            Holder::Many(refs) => word.with_refs(refs),
-            Holder::Nobody => word,
-            Holder::Slab => word.slab(),
+    pub(super) fn word(self, gfp: Gfp, order: Order) -> Word {
+        let mut word = self.0.with_order(order);
+        if gfp.contains(Gfp::MOVABLE) {
+            word = word.movable();
         }
+        if gfp.contains(Gfp::COMP) {
+            word = word.compound();
+        }
+        word
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! linux: mm/page_alloc.c:alloc_pages_bulk_noprof
 
-use super::alloc::fresh;
+use super::alloc::Holder;
 use super::allocator::PageAllocator;
 use super::contig::Terms;
 use super::error::FreeError;
@@ -30,7 +30,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let request = Request { gfp, order: Order::ZERO, migratetype, node, highest };
         let flags = self.fast_flags(&request);
         let wanted = BlockRequest { order: Order::ZERO, migratetype: request.migratetype, flags };
-        let word = fresh(gfp, Order::ZERO).with_refs(1);
+        let word = Holder::CALLER.word(gfp, Order::ZERO);
         let mut near = self.zones_for(&request).peekable();
         let nearest = near.peek().map(|zone| zone.node());
         let mut on_nearest = near.take_while(|zone| Some(zone.node()) == nearest);

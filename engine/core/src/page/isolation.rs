@@ -19,7 +19,7 @@
 
 use core::ops::Range;
 
-use super::alloc::fresh;
+use super::alloc::Holder;
 use super::allocator::PageAllocator;
 use super::error::{ContigError, FreeError, RangeError};
 use super::zone::{LockedZone, Zone};
@@ -73,7 +73,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             return Err(FreeError::NotAllocated { pfn, state: word.state() });
         }
         let mut locked = self.lock_zone_of(pfn).ok_or(FreeError::OutOfRange { pfn })?;
-        Ok(locked.take_page_off_buddy(pfn, order, fresh(gfp, order).with_refs(1)))
+        Ok(locked.take_page_off_buddy(pfn, order, Holder::CALLER.word(gfp, order)))
     }
 
     /// Allocates a block of this order and of the request's type from the free lists of the zone that contains `near`,
@@ -83,7 +83,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.map.try_frame(near).filter(|frame| !frame.word().is_reserved() && !frame.word().is_absent())?;
         let mut locked = self.lock_zone_of(near)?;
         let pfn = locked.smallest(order, gfp.migratetype()?)?;
-        locked.take_page_off_buddy(pfn, order, fresh(gfp, order).with_refs(1)).then_some(pfn)
+        locked.take_page_off_buddy(pfn, order, Holder::CALLER.word(gfp, order)).then_some(pfn)
     }
 }
 

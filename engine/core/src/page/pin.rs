@@ -9,7 +9,7 @@
 
 use core::fmt;
 
-use super::alloc::{Holder, fresh};
+use super::alloc::Holder;
 use super::allocator::PageAllocator;
 use super::error::AllocError;
 use super::migrate::Candidate;
@@ -88,7 +88,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         wanted.set(Gfp::COMP, word.is_compound());
         let kept = self.map.pageblock(pfn).lasting_migratetype();
         if !matches!(kept, MigrateType::Movable | MigrateType::Cma) {
-            let unmovable = fresh(wanted, order).with_refs(word.refs());
+            let unmovable = Holder::many(word.refs()).word(wanted, order);
             let stepped = frame.step(|now| (now == word && !now.is_poisoned()).then_some(unmovable));
             return stepped.map(|_| pfn).map_err(|_| PinError::Refused);
         }
@@ -101,7 +101,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return Err(PinError::Refused);
         }
         let node = self.zone_around(self.map.pageblock(block.pfn)).node();
-        let holder = Holder::Many(block.word.refs());
+        let holder = Holder::many(block.word.refs());
         let to = self.alloc(node, wanted, order, holder).map_err(PinError::NoMemory)?;
         let (left_over, answer) = self.migrate_block(block, to, effort);
         if let Some(left_over) = left_over {

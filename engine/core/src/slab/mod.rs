@@ -348,11 +348,6 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let caches = usize::from(memory.caches);
         let per_cpu = usize::from(pages.cpus()) * caches;
         let per_node = usize::from(pages.nodes()) * caches;
-        let geometry = pages.map().geometry();
-        let (grains, sections) = match has_sections::<P>() {
-            true => (0, geometry.sections()),
-            false => (map::grains(memory.pages, pages.page_size()), 0),
-        };
         let slots = carver.array(usize::from(pages.cpus()), |_| CpuSlots::empty()).ok_or(SlabError::Storage)?;
         let cpus = carver
             .array(per_cpu, |at| Partial::new(number_at(at, caches), Owner::Cpu(CpuId((at / caches) as u16))))
@@ -368,13 +363,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let counts = carver.array(caches, |_| AtomicU64::new(0)).ok_or(SlabError::Storage)?;
         let touched = carver.array(caches, |_| AtomicBool::new(false)).ok_or(SlabError::Storage)?;
         let hots = carver.array(CACHES_MAX, |_| Published::new(Hot::absent())).ok_or(SlabError::Storage)?;
-        let sections = carver.array(sections, |_| SlabSection::absent()).ok_or(SlabError::Storage)?;
-        // SAFETY: each value is `map::NONE`, whose one byte is 0.
-        let kinds = unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get())) }.ok_or(SlabError::Storage)?;
-        // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
-        let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }.ok_or(SlabError::Storage)?;
-        let map = SlabMap::new(&memory, pages.page_size(), kinds, slabs);
-        let map = if has_sections::<P>() { map.with_sections(geometry, sections) } else { map };
+        let map = Self::carve_map(pages, &memory, &mut carver).ok_or(SlabError::Storage)?;
         let allocator = SlabAllocator {
             pages,
             local,
@@ -405,6 +394,22 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 .map_err(SlabError::Cache)?;
         }
         Ok(allocator)
+    }
+
+    /// Cuts the tables of slabs off the storage: those of all memory, or the table of sections without memory.
+    fn carve_map(pages: &PageAllocator<'_, P>, memory: &Memory, carver: &mut Carver<'s>) -> Option<SlabMap<'s>> {
+        let geometry = pages.map().geometry();
+        let (grains, sections) = match has_sections::<P>() {
+            true => (0, geometry.sections()),
+            false => (map::grains(memory.pages, pages.page_size()), 0),
+        };
+        let sections = carver.array(sections, |_| SlabSection::absent())?;
+        // SAFETY: each value is `map::NONE`, whose one byte is 0.
+        let kinds = unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get())) }?;
+        // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
+        let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }?;
+        let map = SlabMap::new(memory, pages.page_size(), kinds, slabs);
+        Some(if has_sections::<P>() { map.with_sections(geometry, sections) } else { map })
     }
 
     /// Returns the page allocator, for as long as the slab allocator is borrowed:

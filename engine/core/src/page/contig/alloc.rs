@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::range::Purpose;
 use crate::base::{Gfp, Order, Pfn};
-use crate::page::alloc::fresh;
+use crate::page::alloc::Holder;
 use crate::page::allocator::PageAllocator;
 use crate::page::error::{ContigError, RangeError};
 use crate::platform::Platform;
@@ -63,9 +63,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(super) fn prep_blocks(&self, range: &Range<Pfn>, wanted: RangeRequest) {
         if wanted.refs == 0 || wanted.gfp.contains(Gfp::COMP) {
             let blocks = range.start.blocks_up_to(range.end, Order::MAX);
-            blocks.for_each(|(pfn, order)| self.map.frame(pfn).set(fresh(wanted.gfp, order).with_refs(wanted.refs)));
+            blocks.for_each(|(pfn, order)| self.map.frame(pfn).set(Holder::many(wanted.refs).word(wanted.gfp, order)));
         } else {
-            let page = self.word_in_range(fresh(wanted.gfp, Order::ZERO).with_refs(wanted.refs));
+            let page = self.word_in_range(Holder::many(wanted.refs).word(wanted.gfp, Order::ZERO));
             self.map.frames(range).flatten().for_each(|frame| frame.set(page));
         }
     }

@@ -11,7 +11,7 @@ use core::ops::Range;
 use super::range::Purpose;
 use crate::base::word::Word;
 use crate::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
-use crate::page::alloc::{Holder, fresh};
+use crate::page::alloc::Holder;
 use crate::page::allocator::PageAllocator;
 use crate::page::error::ContigError;
 use crate::page::free::{ClaimedBlock, ClaimedRange};
@@ -117,12 +117,12 @@ impl<'a, 'm, P: Platform> Evacuation<'a, 'm, P> {
         let mut wanted = self.gfp & Gfp::KERNEL | Gfp::MOVABLE | Gfp::RETRY_MAYFAIL | Gfp::NOWARN;
         wanted.set(Gfp::COMP, word.is_compound());
         wanted.set(Gfp::HIGHMEM, self.zone.kind() == ZoneKind::Movable);
-        if let Some(pfn) = self.reuse_target(fresh(wanted, word.order()).with_refs(word.refs())) {
+        if let Some(pfn) = self.reuse_target(Holder::many(word.refs()).word(wanted, word.order())) {
             return Some(pfn);
         }
         self.free_target();
         for _ in 0..TARGETS_MAX {
-            let holder = Holder::Many(word.refs());
+            let holder = Holder::many(word.refs());
             let Ok(to) = self.allocator.alloc(self.zone.node(), wanted, word.order(), holder) else {
                 self.exhausted = Some(word.order());
                 return None;
