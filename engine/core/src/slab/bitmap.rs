@@ -169,11 +169,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Frees objects from any CPU, by one atomic step, and queues, retires or counts the slab if necessary.
-    pub(super) fn free_remote_bits(&self, cache: &Cache, pfn: Pfn, bits: Bits) {
-        let slab = self.map.slab(pfn);
+    pub(super) fn free_remote_bits(&self, cache: &Cache, (pfn, slab): (Pfn, &Slab), bits: Bits) {
         let (after, queue) = slab.push_remote_bits(bits);
         let is_free = after.with(slab.bits()) == cache.layout.all_bits();
-        self.after_remote_free(cache, pfn, RemoteFree { queue, is_first: after == bits, is_free });
+        self.after_remote_free(cache, (pfn, slab), RemoteFree { queue, is_first: after == bits, is_free });
     }
 
     /// Takes free objects from a slab that the caller holds and that has no owner, until `room` is full or the slab has
@@ -228,7 +227,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let in_use = self.bits_in_use(cache.id, slab, objects);
         let bits = in_use.unwrap_or_else(|| self.report_free_already(cache.id, slab.free_bits(), objects));
         if !bits.is_empty() {
-            self.free_remote_bits(cache, pfn, bits);
+            self.free_remote_bits(cache, (pfn, slab), bits);
         }
     }
 

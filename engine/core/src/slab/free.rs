@@ -22,7 +22,7 @@ use super::fast_path::{AnyFastPath, FastPath};
 use super::freelist::{Chain, set_freepointer};
 use super::id::CacheId;
 use super::partial::{CpuPartial, List};
-use super::slab::{Owner, Queue};
+use super::slab::{Owner, Queue, Slab};
 use super::{ObjectFreeError, SlabAllocator};
 use crate::base::fault::{Fault, is_planted};
 use crate::base::lock::Guard;
@@ -183,15 +183,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let (slab, len) = (self.map.slab(pfn), chain.len);
         let (after, queue) = slab.push_remote(chain, last, cache.links);
         let is_free = after.len() == slab.local().used();
-        self.after_remote_free(cache, pfn, RemoteFree { queue, is_first: after.len() == len, is_free });
+        self.after_remote_free(cache, (pfn, slab), RemoteFree { queue, is_first: after.len() == len, is_free });
     }
 
     /// Queues, retires or counts a slab after an atomic step freed objects into it remotely.
-    pub(super) fn after_remote_free(&self, cache: &Cache, pfn: Pfn, freed: RemoteFree) {
+    pub(super) fn after_remote_free(&self, cache: &Cache, (pfn, slab): (Pfn, &Slab), freed: RemoteFree) {
         // The owner is read before the slab is queued. Afterwards another CPU may give the slab's pages back.
-        let owner = self.map.slab(pfn).owner();
+        let owner = slab.owner();
         match (owner, freed.queue) {
-            (_, Queue::Push) => self.push_to_owner(cache, pfn),
+            (_, Queue::Push) => self.push_to_owner(cache, (pfn, slab)),
             (Owner::Node, Queue::IsQueued) if freed.is_free => self.retire_from_node(cache, pfn),
             (Owner::Cpu(cpu), Queue::IsQueued) if freed.is_first => self.count_waiting(cpu, cache, pfn),
             (_, Queue::IsQueued) => {}
@@ -201,8 +201,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Pushes a slab that was just queued onto the stack of its owner or, without an owner, of its node. If too many
     /// slabs wait on the owner's stack, or the owner is offline, waiting slabs are moved to the node. A slab of a node
     /// that is wholly free by then is retired.
-    fn push_to_owner(&self, cache: &Cache, pfn: Pfn) {
-        let slab = self.map.slab(pfn);
+    fn push_to_owner(&self, cache: &Cache, (pfn, slab): (Pfn, &Slab)) {
         match slab.owner() {
             Owner::Cpu(owner) => {
                 let waiting = self.cpu_partial(owner, cache.id).stack.push(&self.map, pfn);

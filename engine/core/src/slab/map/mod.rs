@@ -44,25 +44,26 @@ pub(super) const fn grains(pages: u32, page_size: u32) -> usize {
     (pages as usize) << (page_size.trailing_zeros() - GRAIN_SHIFT)
 }
 
-/// The range, its bytes and its metadata. Cheap to copy.
+/// The range, its bytes and its metadata. Cheap to copy. The fields that a free reads are adjacent, at the front.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct SlabMap<'m> {
     /// Address of the first frame of the range.
     base: u64,
-    first: u32,
-    /// Shift from a frame's index to its first grain.
-    page_grains_shift: u32,
+    kinds: &'m [AtomicU8],
+    /// Number that is added to an address divided by 128 to get the address of its grain's metadata, with one table.
+    slabs_origin: u64,
+    /// Sections of memory with holes; empty if the tables are of the whole range.
+    sections: &'m [SlabSection],
     /// Number of grains of the range, those of holes included.
     grains: usize,
     /// Shift from a grain to its section; with one table, all grains are in section 0.
     section_shift: u32,
-    /// Sections of memory with holes; empty if the two tables below are of the whole range.
-    sections: &'m [SlabSection],
-    kinds: &'m [AtomicU8],
+    /// Shift from a frame's index to its first grain.
+    page_grains_shift: u32,
     slabs: &'m [Slab],
-    /// Number that is added to an address divided by 128 to get the address of its grain's metadata, with one table.
-    slabs_origin: u64,
     nowhere: &'m Slab,
+    first: u32,
 }
 
 impl<'m> SlabMap<'m> {

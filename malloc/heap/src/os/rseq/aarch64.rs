@@ -277,24 +277,29 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(
 #[inline(always)]
 pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
     const { assert!(Sheaf::BOTTOM == 0, "`BOTTOM` must be 0: one test detects it, and an empty section returns it") };
-    let object: u64;
+    let (object, next): (u64, u64);
     // SAFETY: the caller promises a registered area. Within the section a main sheaf belongs to its CPU, and the
     // section writes only the slot's word.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
                 "ldr {value}, [{at}]
+                mov {next}, xzr
                 ldr {object}, [{value}]
                 cbz {object}, 50f
-                sub {value}, {value}, #{step}"),
+                sub {value}, {value}, #{step}
+                ldr {next}, [{value}]"),
             commit "str {value}, [{at}]",
             area area,
             first = in(reg) slots.first(),
             object = out(reg) object,
+            next = out(reg) next,
             at = out(reg) _,
             shift = const STRIDE_SHIFT,
             step = const Top::STEP,
         );
+        // Most callers write to an object soon after they get it. The entry below the last object is 0.
+        asm!("prfm pstl1keep, [{next}]", next = in(reg) next, options(nostack, preserves_flags, readonly));
     }
     (object != 0).then_some(object)
 }

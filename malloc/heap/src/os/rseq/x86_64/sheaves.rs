@@ -1,4 +1,7 @@
 //! Sections on sheaves: a slot's word is the address of the last object's entry in an array.
+//!
+//! A pop prefetches the next object of the sheaf, because most callers write to an object soon after they get it. Below
+//! the last object the entry is 0, and a prefetch from address 0 has no effect.
 
 use core::arch::asm;
 
@@ -23,13 +26,15 @@ macro_rules! pop_sheaf {
                     mov {object}, qword ptr [{value}]
                     test {object}, {object}
                     je 50f
-                    sub {value}, {step}",
+                    sub {value}, {step}
+                    mov {next}, qword ptr [{value}]",
                 commit "mov qword ptr [{at} + {place} * 8], {value}",
-                after "",
+                after "prefetchw byte ptr [{next}]",
                 area = in(reg) $area,
                 all = in(reg) $slots.as_ptr(),
                 place = in(reg) $slots.place(),
                 object = out(reg) object,
+                next = out(reg) _,
                 at = out(reg) _,
                 value = out(reg) _,
                 shift = const STRIDE_SHIFT,
