@@ -179,9 +179,10 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// Returns whether a call to another CPU has timed out and is still unanswered. Calls that CPU once more in this
-    /// case, so that it can answer.
+    /// case, so that it can answer. Panics if there is no such CPU.
     pub(super) fn is_out_of_reach(&self, cpu: CpuId) -> bool {
         let Some(part) = self.part(cpu) else { return false };
+        expect_cpu::<H>(cpu);
         let is_silent = !part.has_answered(part.given_up.load(Relaxed)) && cpu != this_cpu::<H>();
         if is_silent {
             H::call(cpu.0);
@@ -190,9 +191,11 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// Waits until every section that had begun on a CPU has ended. Returns `Unanswered` if the CPU does not answer in
-    /// time, which is reported to the kernel, or if it has not answered an earlier call that timed out.
+    /// time, which is reported to the kernel, or if it has not answered an earlier call that timed out. Panics if there
+    /// is no such CPU.
     pub(super) fn fence(&self, cpu: CpuId) -> FenceOutcome {
         let Some(part) = self.part(cpu) else { return FenceOutcome::Ended };
+        expect_cpu::<H>(cpu);
         if H::CPUS == 1 || !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {
             return FenceOutcome::Ended;
         }
@@ -226,6 +229,11 @@ pub(super) fn this_cpu<H: Cpu>() -> CpuId {
 }
 
 #[cold]
+/// Panics if there is no such CPU. Safe code can pass any number to a fence.
+fn expect_cpu<H: Cpu>(cpu: CpuId) {
+    assert!(cpu.0 < H::CPUS, "there is no CPU {}; CPUs are numbered from 0 to {}", cpu.0, H::CPUS - 1);
+}
+
 #[inline(never)]
 fn refuse(cpu: u16, cpus: u16) -> ! {
     panic!("CPU {cpu} runs, but `Cpu::CPUS` is {cpus}, and CPUs are numbered from 0; raise `Cpu::CPUS`")
