@@ -156,12 +156,13 @@ impl Bound {
         Bound { rounds: 0, started: H::time() }
     }
 
-    /// Counts a round and returns whether another is allowed.
+    /// Counts a round and returns whether another is allowed. A clock that has not advanced, or went backwards, counts
+    /// as none.
     fn lasts<H: Cpu>(&mut self) -> bool {
         self.rounds += 1;
         match self.started.zip(H::time()) {
-            Some((started, now)) => now.wrapping_sub(started) <= H::CALL_NANOS_MAX,
-            None => self.rounds <= H::CALL_ROUNDS_MAX,
+            Some((started, now)) if now > started => now - started <= H::CALL_NANOS_MAX,
+            _ => self.rounds <= H::CALL_ROUNDS_MAX,
         }
     }
 }
@@ -181,8 +182,8 @@ impl<H: Cpu> Kernel<H> {
     /// Returns whether a call to another CPU has timed out and is still unanswered. Calls that CPU once more in this
     /// case, so that it can answer. Panics if there is no such CPU.
     pub(super) fn is_out_of_reach(&self, cpu: CpuId) -> bool {
-        let Some(part) = self.part(cpu) else { return false };
         expect_cpu::<H>(cpu);
+        let Some(part) = self.part(cpu) else { return false };
         let is_silent = !part.has_answered(part.given_up.load(Relaxed)) && cpu != this_cpu::<H>();
         if is_silent {
             H::call(cpu.0);
@@ -194,8 +195,8 @@ impl<H: Cpu> Kernel<H> {
     /// time, which is reported to the kernel, or if it has not answered an earlier call that timed out. Panics if there
     /// is no such CPU.
     pub(super) fn fence(&self, cpu: CpuId) -> FenceOutcome {
-        let Some(part) = self.part(cpu) else { return FenceOutcome::Ended };
         expect_cpu::<H>(cpu);
+        let Some(part) = self.part(cpu) else { return FenceOutcome::Ended };
         if H::CPUS == 1 || !part.is_up.load(Acquire) || cpu == this_cpu::<H>() {
             return FenceOutcome::Ended;
         }
@@ -228,12 +229,12 @@ pub(super) fn this_cpu<H: Cpu>() -> CpuId {
     CpuId(cpu)
 }
 
-#[cold]
 /// Panics if there is no such CPU. Safe code can pass any number to a fence.
 fn expect_cpu<H: Cpu>(cpu: CpuId) {
     assert!(cpu.0 < H::CPUS, "there is no CPU {}; CPUs are numbered from 0 to {}", cpu.0, H::CPUS - 1);
 }
 
+#[cold]
 #[inline(never)]
 fn refuse(cpu: u16, cpus: u16) -> ! {
     panic!("CPU {cpu} runs, but `Cpu::CPUS` is {cpus}, and CPUs are numbered from 0; raise `Cpu::CPUS`")

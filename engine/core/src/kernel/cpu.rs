@@ -31,6 +31,10 @@ use crate::slab::cpu::CACHES_MAX;
 ///   compiler barriers for memory accesses (an `asm!` block without `nomem` is one).
 /// - A CPU answers a [`call`](Self::call), by [`Kernel::answer`], only in an interrupt handler or in a loop in which it
 ///   waits, never in a function of this trait.
+///
+/// Nothing else is promised. A number out of range panics. Interrupts that `irq_restore` leaves off, and calls that do
+/// not arrive, delay other CPUs until the limit. A wrong [`time`](Self::time) shortens or lengthens the limit, and a
+/// wrong [`irqs_disabled`](Self::irqs_disabled) makes debug builds panic, or requests wait or fail.
 pub unsafe trait Cpu: Promises + Sized + 'static {
     /// Maximum number of CPUs, at least 1; CPU numbers are below it. Each CPU costs about 22 KiB of metadata.
     const CPUS: u16;
@@ -75,7 +79,8 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
         core::hint::spin_loop();
     }
 
-    /// Returns the nanoseconds since a fixed moment, which is the same for all CPUs; `None` if there is no clock.
+    /// Returns the nanoseconds since a fixed moment, which is the same for all CPUs; `None` if there is no clock. While
+    /// the clock does not advance, or if it went backwards, rounds are counted instead.
     fn time() -> Option<u64> {
         None
     }
