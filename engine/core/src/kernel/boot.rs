@@ -42,7 +42,8 @@ pub struct Boot<'a> {
     pub end_max: u64,
     /// End address of zone DMA, by default 16 MiB; a multiple of 4 MiB.
     pub dma_end: u64,
-    /// End address of zone DMA32, by default 4 GiB; a multiple of 4 MiB.
+    /// End address of zone DMA32, by default 4 GiB; a multiple of 4 MiB. The zone is empty if this is not above
+    /// `dma_end`.
     pub dma32_end: u64,
     /// Number from which the secrets in free objects are derived; it should be hard to guess.
     pub seed: u64,
@@ -119,7 +120,7 @@ pub(super) struct ZoneLimits {
 
 impl ZoneLimits {
     fn new(boot: &Boot<'_>, page_size: u32) -> ZoneLimits {
-        let ends = [boot.dma_end, boot.dma32_end];
+        let ends = [boot.dma_end, boot.dma32_end.max(boot.dma_end)];
         ZoneLimits { ends: ends.map(|end| frame_at(end, page_size).unwrap_or(Pfn::END_MAX)) }
     }
 
