@@ -386,11 +386,12 @@ impl<H: Cpu> Kernel<H> {
             // SAFETY: `engine` is valid for writes, and no reference to its field `slab` exists yet.
             unsafe { (&raw mut (*engine).slab).write(MaybeUninit::new(slab)) };
         }
-        // SAFETY: `engine` is valid for writes, and no reference to these two fields exists yet. The one reference into
+        // SAFETY: `engine` is valid for writes, and no reference to these three fields exists yet. The one reference into
         // the engine is to `pages`, which is not written here.
         unsafe {
             (&raw mut (*engine).memory).write(memory);
             (&raw mut (*engine).zones).write(plan.zones);
+            (&raw mut (*engine).span).write(plan.first..plan.end);
         }
         Ok(())
     }
@@ -402,8 +403,8 @@ impl<H: Cpu> Kernel<H> {
     /// mm/memory_hotplug.c:add_memory, mhp_supports_memmap_on_memory
     ///
     /// # Errors
-    /// See [`SetupError`]: [`Online`](SetupError::Online) if part of the range is already online, or is above the limit
-    /// given at boot. If the range crosses a limit of zones, the part below the limit may have been added nevertheless.
+    /// See [`SetupError`]: [`Online`](SetupError::Online) if part of the range is already online, is below the memory
+    /// given at boot, or is above the limit given at boot. If the range crosses a limit of zones, the part below the limit may have been added nevertheless.
     ///
     /// # Safety
     /// The range is memory, mapped in the same way as that of [`init`](Self::init), and nothing else uses it, ever.
@@ -419,6 +420,9 @@ impl<H: Cpu> Kernel<H> {
         let ends = frame_at(range.start, H::PAGE_SIZE).zip(frame_at(range.end, H::PAGE_SIZE));
         let (start, end) = ends.ok_or(SetupError::Online(page::OnlineError::Range))?;
         let frames = start..end;
+        if frames.start < engine.span.start || frames.end > engine.span.end {
+            return Err(page::OnlineError::Range.into());
+        }
         engine.expect_absent(&frames)?;
         let mut free = 0;
         for part in engine.zones.cut(frames) {

@@ -118,6 +118,7 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
+use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::{AtomicPtr, AtomicU8};
@@ -126,7 +127,7 @@ use boot::{DirectMap, ZoneLimits};
 use calls::Part;
 use reclaim::ReclaimScope;
 
-use crate::base::{CpuId, Gfp, Order};
+use crate::base::{CpuId, Gfp, Order, Pfn};
 use crate::page::PageAllocator;
 use crate::platform::FreePages;
 use crate::platform::report::SlabBug;
@@ -164,6 +165,8 @@ struct Engine<H: Cpu> {
     zones: ZoneLimits,
 }
 
+    /// Frames that may be online now or later, between the lowest one at boot and [`Boot::end_max`].
+    span: Range<Pfn>,
 // SAFETY: only the CPU that moved the state from `FRESH` to `BEGUN` writes the engine, and other CPUs read it only
 // after they have loaded `READY` with Acquire. A shared engine may be used from any CPU, because its locks exclude the
 // others.
