@@ -130,6 +130,18 @@ pub enum Error {
     Cma(CmaError),
 }
 
+impl Error {
+    /// Returns whether the request may succeed after idle memory was freed. Invalid arguments stay invalid.
+    pub(super) fn is_shortage(self) -> bool {
+        matches!(
+            self,
+            Error::Pages(AllocError::OutOfMemory)
+                | Error::Object(ObjectError::Pages(AllocError::OutOfMemory))
+                | Error::Contig(ContigError::NoRange)
+        )
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

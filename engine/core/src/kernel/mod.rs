@@ -264,7 +264,7 @@ impl<H: Cpu> Kernel<H> {
     /// Returns the part of a CPU for callers that run only once the engine exists.
     #[inline(always)]
     fn expect_part(&self, cpu: CpuId) -> &'static Part {
-        self.part(cpu).expect("`Cpu::kernel` returns the kernel whose allocator is used")
+        self.part(cpu).expect("the allocator is not set up, or `Cpu::kernel` does not return the one that is")
     }
 
     /// Returns the page allocator, for operations that this type does not offer, or `None` before [`init`](Self::init).
@@ -399,13 +399,17 @@ impl<H: Cpu> Engine<H> {
         (H::CACHES > 0).then(|| unsafe { self.slab.assume_init_ref() })
     }
 
-    /// Frees idle objects and pages and repeats a failed request once. Returns the error at once if the flags do not
-    /// allow reclaim, or if the caller is inside a callback that reclaims. With interrupts off it waits for no CPU,
+    /// Frees idle objects and pages and repeats a failed request once. Returns the error at once if its arguments are
+    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. With interrupts off it waits for no CPU,
     /// because that CPU may be waiting for this one in a way that the engine does not know.
     #[cold]
     #[inline(never)]
-    fn again<T, E>(&self, gfp: Gfp, error: E, ask: &dyn Fn() -> Result<T, E>) -> Result<T, E> {
-        if !gfp.contains(Gfp::DIRECT_RECLAIM) || ReclaimScope::<H>::is_entered() {
+    fn again<T, E>(&self, gfp: Gfp, error: E, ask: &dyn Fn() -> Result<T, E>) -> Result<T, E>
+    where
+        E: Copy + Into<Error>,
+    {
+        let is_shortage = error.into().is_shortage();
+        if !is_shortage || !gfp.contains(Gfp::DIRECT_RECLAIM) || ReclaimScope::<H>::is_entered() {
             return Err(error);
         }
         if H::CPUS > 1 && H::irqs_disabled() == Some(true) {
