@@ -105,8 +105,11 @@ pub trait Promises {
     const MIGRATES: bool = false;
 
     /// Returns the context and rights of the calling task. In an interrupt handler the context is
-    /// [`Context::Hardirq`](crate::platform::Context::Hardirq), and the heap then requests memory without reclaim. A
-    /// task that frees memory for others, such as kswapd or a task that writes pages out, sets
+    /// [`Context::Hardirq`](crate::platform::Context::Hardirq), and the heap then requests memory without reclaim. The
+    /// same holds for [`Context::SoftirqsOff`](crate::platform::Context::SoftirqsOff), in a task that has disabled
+    /// interrupts. Debug builds of a kernel with [`Cpu::irqs_disabled`] detect a handler that is not reported: once a
+    /// callback has found memory with interrupts on, the heap panics if it is called with interrupts off in
+    /// [`Context::Task`](crate::platform::Context::Task). A task that frees memory for others, such as kswapd or a task that writes pages out, sets
     /// [`memalloc`](Task::memalloc): its requests use the emergency reserve and do not reclaim.
     fn task() -> Task {
         Task::default()

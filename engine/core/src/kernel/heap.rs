@@ -11,13 +11,15 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::pages::largest_block;
+use super::reclaim::ReclaimScope;
 use super::{Cpu, Kernel, SlabOf};
 use crate::base::Gfp;
 use crate::page::FreeError;
 use crate::platform::report::{Fix, SlabBug};
-use crate::platform::{Context, SlabReport};
+use crate::platform::{Context, SlabReport, Task};
 use crate::slab::ObjectError;
 
 /// Rust's global allocator for a kernel: `#[global_allocator] static HEAP: Heap<Hw> = Heap::new();`
@@ -25,7 +27,8 @@ use crate::slab::ObjectError;
 /// Allocation returns null before [`Kernel::init`], when memory is exhausted, for an alignment above the largest block
 /// (4 MiB) of which [`Boot::direct_map`](super::Boot::direct_map) is no multiple, and if [`Cpu::CACHES`] is 0. In every
 /// context but [`Context::Task`], as reported by [`Promises::task`](super::Promises::task), requests do not reclaim,
-/// and requests of a size or alignment above the largest block fail. `realloc` keeps the memory in place if it shrinks,
+/// and requests of a size or alignment above the largest block fail. Debug builds panic if `task` reports
+/// [`Context::Task`] to a request with interrupts off, once a callback has found memory with interrupts on. `realloc` keeps the memory in place if it shrinks,
 /// or grows within its [`ksize`](crate::slab::SlabAllocator::ksize); it moves memory that shrinks from above the
 /// largest block to below.
 ///
@@ -48,13 +51,37 @@ impl<H: Cpu> Heap<H> {
         let Some((engine, slab)) = self.kernel().engine().and_then(|engine| Some((engine, engine.slab()?))) else {
             return null_mut();
         };
-        let gfp = if H::task().context == Context::Task { Gfp::KERNEL } else { Gfp::ATOMIC };
+        let task = H::task();
+        if cfg!(debug_assertions) {
+            self.expect_no_interrupt(task);
+        }
+        let gfp = if task.context == Context::Task { Gfp::KERNEL } else { Gfp::ATOMIC };
         if is_range::<H>(layout) {
             return self.alloc_range(layout, gfp | flags);
         }
         let at_first = alloc_object(slab, layout, gfp | flags);
         let object = at_first.or_else(|error| engine.again(gfp, error, &|| alloc_object(slab, layout, gfp | flags)));
         object.map_or(null_mut(), NonNull::as_ptr)
+    }
+}
+
+impl<H: Cpu> Heap<H> {
+    /// Panics if a request that may reclaim comes with interrupts off, in a kernel whose callbacks find memory. Panics
+    /// once until a callback finds memory again, so that the handler of the panic can allocate.
+    ///
+    /// Interrupts that are off do not prove that the caller is an interrupt handler: they are also off at boot, and
+    /// under a spin lock of the kernel. They matter only if a callback runs there that otherwise runs with interrupts
+    /// on. So nothing is checked before a callback has found memory with interrupts on.
+    fn expect_no_interrupt(&self, task: Task) {
+        if task.context != Context::Task || task.memalloc || H::irqs_disabled() != Some(true) {
+            return;
+        }
+        let may_reclaim = !ReclaimScope::<H>::is_entered() && self.kernel().callback_worked.swap(false, Relaxed);
+        assert!(
+            !may_reclaim,
+            "the heap may reclaim here with interrupts off, because `Promises::task` reports `Context::Task`; report \
+             `Context::Hardirq` in interrupt handlers, and `Context::SoftirqsOff` in tasks with interrupts off"
+        );
     }
 }
 

@@ -121,7 +121,7 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::Range;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::Acquire;
-use core::sync::atomic::{AtomicPtr, AtomicU8};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8};
 
 use boot::{DirectMap, ZoneLimits};
 use calls::Part;
@@ -152,6 +152,8 @@ pub struct Kernel<H: Cpu> {
     state: AtomicU8,
     /// Array of the CPUs' parts; null before it is carved.
     parts: AtomicPtr<Part>,
+    /// Whether a callback has found memory for a caller with interrupts on; debug builds only ([`Heap`] reads it).
+    callback_worked: AtomicBool,
     /// Written by the CPU that moved the state to `BEGUN`; read by all CPUs once the state is `READY`.
     engine: UnsafeCell<MaybeUninit<Engine<H>>>,
 }
@@ -163,10 +165,10 @@ struct Engine<H: Cpu> {
     slab: MaybeUninit<SlabOf<H>>,
     memory: DirectMap,
     zones: ZoneLimits,
-}
-
     /// Frames that may be online now or later, between the lowest one at boot and [`Boot::end_max`].
     span: Range<Pfn>,
+}
+
 // SAFETY: only the CPU that moved the state from `FRESH` to `BEGUN` writes the engine, and other CPUs read it only
 // after they have loaded `READY` with Acquire. A shared engine may be used from any CPU, because its locks exclude the
 // others.
@@ -236,6 +238,7 @@ impl<H: Cpu> Kernel<H> {
         Kernel {
             state: AtomicU8::new(FRESH),
             parts: AtomicPtr::new(null_mut()),
+            callback_worked: AtomicBool::new(false),
             engine: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }

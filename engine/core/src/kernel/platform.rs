@@ -1,6 +1,7 @@
 //! The engine's platform, implemented by a kernel's two traits.
 
 use core::marker::PhantomData;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::calls::this_cpu;
 use super::reclaim::ReclaimScope;
@@ -49,7 +50,9 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
 
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let Some(_scope) = ReclaimScope::<H>::enter() else { return Reclaimed::default() };
-        H::reclaim(&PageSink::new(pages), wanted)
+        let reclaimed = H::reclaim(&PageSink::new(pages), wanted);
+        note_callback::<H>(reclaimed.pages > 0);
+        reclaimed
     }
 
     #[inline]
@@ -59,7 +62,9 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
 
     fn migrate(&self, migration: &Migration) -> Migrated {
         let Some(_scope) = ReclaimScope::<H>::enter() else { return Migrated::Refused };
-        H::migrate(migration)
+        let migrated = H::migrate(migration);
+        note_callback::<H>(migrated == Migrated::Moved);
+        migrated
     }
 
     fn migrates(&self) -> bool {
@@ -72,7 +77,9 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
 
     fn out_of_memory(&self, pages: &dyn FreePages, request: &Request) -> OutOfMemory {
         let Some(_scope) = ReclaimScope::<H>::enter() else { return OutOfMemory::NothingFreed };
-        H::out_of_memory(&PageSink::new(pages), request)
+        let outcome = H::out_of_memory(&PageSink::new(pages), request);
+        note_callback::<H>(outcome == OutOfMemory::Freed);
+        outcome
     }
 
     fn wake_kswapd(&self, node: NodeId) {
@@ -92,5 +99,12 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
         H::kernel().answer();
         H::wait();
         H::relax()
+    }
+}
+
+/// Records in debug builds that a callback has found memory while interrupts were on.
+fn note_callback<H: Cpu>(has_found_memory: bool) {
+    if cfg!(debug_assertions) && has_found_memory && H::irqs_disabled() == Some(false) {
+        H::kernel().callback_worked.store(true, Relaxed);
     }
 }

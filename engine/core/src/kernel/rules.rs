@@ -6,7 +6,11 @@
 //! call. Code that must not be interrupted disables interrupts itself: for about ten instructions on fast paths, and
 //! while a lock is held on other paths. A handler uses flags that do not reclaim
 //! ([`Gfp::ATOMIC`](crate::base::Gfp::ATOMIC)). The heap has no flags, so it calls
-//! [`Promises::task`](super::Promises::task) to learn whether it runs in a handler.
+//! [`Promises::task`](super::Promises::task) to learn whether it runs in a handler. `task` must report handlers;
+//! otherwise the heap may call `reclaim` and the other callbacks that find memory in the middle of a handler. A task
+//! with interrupts off has the same problem if these callbacks need interrupts or take a lock that the task holds; then
+//! `task` reports [`Context::SoftirqsOff`](crate::platform::Context::SoftirqsOff). Debug builds detect both, as `task`
+//! documents.
 //!
 //! # Waiting for other CPUs
 //!

@@ -35,7 +35,7 @@ pub enum Context {
     /// In a task, with all interrupts enabled.
     #[default]
     Task,
-    /// In a task that has disabled soft interrupts. linux: local_bh_disable
+    /// In a task that has disabled soft interrupts, or all interrupts. linux: local_bh_disable
     SoftirqsOff,
     /// In a soft interrupt. linux: in_serving_softirq
     Softirq,
