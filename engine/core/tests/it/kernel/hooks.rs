@@ -4,9 +4,11 @@ use std::any::Any;
 
 use freehold::base::{NodeId, ZoneKind};
 use freehold::kernel::{PageSink, Promises};
-use freehold::platform::{Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task};
+use freehold::platform::{
+    Isolation, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task,
+};
 
-use crate::kernel::machine::{IRQS_OFF, Machine};
+use crate::kernel::machine::{CPU, IRQS_OFF, Machine};
 use crate::kernel::variants::Variant;
 
 /// Functions that the kernel calls, by the names that they have in [`Promises`] and [`Cpu`](freehold::kernel::Cpu).
@@ -17,12 +19,17 @@ pub(crate) struct Hooks<V: Variant> {
     pub(crate) set_reclaiming: fn(bool),
     pub(crate) reclaim: fn(&PageSink<'_, Machine<V>>, &Reclaim) -> Reclaimed,
     pub(crate) reclaimable: fn(NodeId, ZoneKind) -> u64,
+    pub(crate) can_isolate: fn(&Isolation) -> bool,
     pub(crate) migrate: fn(&Migration) -> Migrated,
     pub(crate) out_of_memory: fn(&PageSink<'_, Machine<V>>, &Request) -> OutOfMemory,
     pub(crate) slab_error: fn(&SlabReport<'_>),
     pub(crate) relax: fn() -> Patience,
     pub(crate) time: fn() -> Option<u64>,
     pub(crate) irqs_disabled: fn() -> Option<bool>,
+    pub(crate) id: fn() -> u16,
+    pub(crate) wait: fn(),
+    /// Whether `irq_restore` has an effect.
+    pub(crate) restores_irqs: fn() -> bool,
     /// Data that the callbacks share; see [`Machine::context`].
     pub(crate) context: &'static (dyn Any + Sync),
 }
@@ -41,12 +48,16 @@ impl<V: Variant> Default for Hooks<V> {
             // The trait has these two for kernels only, which `Silent` is not.
             reclaim: |_, _| Reclaimed::default(),
             reclaimable: Silent::reclaimable,
+            can_isolate: Silent::can_isolate,
             migrate: Silent::migrate,
             out_of_memory: |_, _| OutOfMemory::NothingFreed,
             slab_error: Silent::slab_error,
             relax: Silent::relax,
             time: || None,
             irqs_disabled: || Some(IRQS_OFF.get()),
+            id: || CPU.get(),
+            wait: std::thread::yield_now,
+            restores_irqs: || true,
             context: &(),
         }
     }

@@ -15,7 +15,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 use freehold::base::{CpuId, Gfp, NodeId, Order, ZoneKind};
 use freehold::kernel::{Boot, Cpu, Kernel, PageSink, Pages, Promises, Region, SetupError};
 use freehold::page::Census;
-use freehold::platform::{Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task};
+use freehold::platform::{
+    Isolation, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, SlabReport, Task,
+};
 use freehold::policy::Policy;
 use freehold::slab::SlabCensus;
 
@@ -99,6 +101,10 @@ impl<V: Variant> Promises for Machine<V> {
         (Self::current().hooks.reclaimable)(node, zone)
     }
 
+    fn can_isolate(isolation: &Isolation) -> bool {
+        (Self::current().hooks.can_isolate)(isolation)
+    }
+
     fn migrate(migration: &Migration) -> Migrated {
         (Self::current().hooks.migrate)(migration)
     }
@@ -137,7 +143,7 @@ unsafe impl<V: Variant> Cpu for Machine<V> {
     }
 
     fn id() -> u16 {
-        CPU.get()
+        (Self::current().hooks.id)()
     }
 
     fn irq_save() -> usize {
@@ -145,6 +151,9 @@ unsafe impl<V: Variant> Cpu for Machine<V> {
     }
 
     fn irq_restore(flags: usize) {
+        if !(Self::current().hooks.restores_irqs)() {
+            return;
+        }
         IRQS_OFF.set(flags != 0);
         if flags == 0 {
             Self::deliver();
@@ -157,7 +166,7 @@ unsafe impl<V: Variant> Cpu for Machine<V> {
     }
 
     fn wait() {
-        std::thread::yield_now();
+        (Self::current().hooks.wait)();
     }
 
     fn time() -> Option<u64> {
