@@ -27,7 +27,7 @@ type Call = fn(&Town<'_, '_, '_>, Pfn, Order) -> Result<(), String>;
 
 use Refused::{AsDocumented, ChangesNothing};
 
-const CALLS: [(&str, Refused, Call); 19] = [
+const CALLS: [(&str, Refused, Call); 22] = [
     ("free_pages", ChangesNothing, |town, pfn, order| describe(town.engine.free_pages(pfn, order))),
     ("free_frozen_pages", AsDocumented, |town, pfn, order| describe(town.engine.free_frozen_pages(pfn, order))),
     ("get_page", ChangesNothing, |town, pfn, _| describe(town.engine.get_page(pfn))),
@@ -38,6 +38,9 @@ const CALLS: [(&str, Refused, Call); 19] = [
     ("split_compound", ChangesNothing, |town, pfn, order| {
         describe(town.engine.split_compound(pfn, order, Order::ZERO))
     }),
+    ("pin", ChangesNothing, |town, pfn, order| describe(town.engine.pin(pfn, order))),
+    ("unpin", ChangesNothing, |town, pfn, order| describe(town.engine.unpin(pfn, order))),
+    ("pin_longterm", ChangesNothing, |town, pfn, order| describe(town.engine.pin_longterm(pfn, order, Gfp::KERNEL))),
     ("poison", AsDocumented, |town, pfn, _| describe(town.engine.poison(pfn))),
     ("isolate_free_page", ChangesNothing, |town, pfn, order| {
         let taken = town.engine.isolate_free_page(pfn, order, Gfp::KERNEL | Gfp::COMP);
