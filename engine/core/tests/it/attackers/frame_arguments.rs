@@ -19,7 +19,8 @@ use crate::common::picture::Picture;
 enum Refused {
     /// No effect.
     ChangesNothing,
-    /// The effects in the function's documentation: bad blocks are withheld, valid pages are freed, lists are drained.
+    /// The effects in the function's documentation: bad blocks are withheld, valid pages are freed, lists are drained,
+    /// and a request for a new place may claim a pageblock.
     AsDocumented,
 }
 
@@ -40,7 +41,7 @@ const CALLS: [(&str, Refused, Call); 22] = [
     }),
     ("pin", ChangesNothing, |town, pfn, order| describe(town.engine.pin(pfn, order))),
     ("unpin", ChangesNothing, |town, pfn, order| describe(town.engine.unpin(pfn, order))),
-    ("pin_longterm", ChangesNothing, |town, pfn, order| describe(town.engine.pin_longterm(pfn, order, Gfp::KERNEL))),
+    ("pin_longterm", AsDocumented, |town, pfn, order| describe(town.engine.pin_longterm(pfn, order, Gfp::KERNEL))),
     ("poison", AsDocumented, |town, pfn, _| describe(town.engine.poison(pfn))),
     ("isolate_free_page", ChangesNothing, |town, pfn, order| {
         let taken = town.engine.isolate_free_page(pfn, order, Gfp::KERNEL | Gfp::COMP);

@@ -13,10 +13,7 @@ use freehold::{base::Gfp, base::Order, kernel::Pages, platform::Reclaimed, platf
 
 use crate::kernel::machine::{Equipped, Hooks, Machine, audit, boot_with};
 #[cfg(debug_assertions)]
-use crate::{
-    common::panic_hook,
-    kernel::machine::{IRQS_OFF, take_all_pages},
-};
+use crate::kernel::machine::{IRQS_OFF, take_all_pages};
 
 type Hw = Machine<Equipped>;
 
@@ -67,7 +64,7 @@ thread_local! {
 #[cfg(debug_assertions)]
 fn allocate_in_handler() -> Option<String> {
     let flags = Hw::irq_save();
-    let result = std::panic::catch_unwind(|| {
+    let result = super::catch(|| {
         // SAFETY: the size of the layout is not zero, and the object is freed once with its layout.
         unsafe {
             let object = Heap::<Hw>::new().alloc(Layout::new::<u64>());
@@ -75,7 +72,7 @@ fn allocate_in_handler() -> Option<String> {
         }
     });
     Hw::irq_restore(flags);
-    result.err().map(|panic| super::message(&*panic))
+    result.err()
 }
 
 /// Debug builds notice a handler that `task` does not report, once the callbacks of the kernel find memory.
@@ -94,7 +91,6 @@ fn unreported_interrupt_is_noticed() {
         },
         ..Hooks::default()
     };
-    panic_hook::silence(|panic| panic.location().is_some_and(|place| place.file().ends_with("kernel/heap.rs")));
     let kernel = boot_with::<Equipped>(16, hooks);
     let exhaust = |finds: bool, with_irqs_off: bool| {
         CACHED.lock().unwrap().extend(take_all_pages(kernel, Gfp::ATOMIC));
