@@ -1,16 +1,17 @@
 //! Machines that lie about themselves: about the running CPU, its interrupts, the clock, and the results of callbacks.
 //!
 //! Each lie is told while memory of all kinds is allocated and freed, and while blocks are requested that only reclaim
-//! and compaction could make free. A call may fail, and some lies make calls panic. No memory may get two owners, and Miri may find no undefined behaviour:
+//! and compaction could make free. A call may fail, and some lies make calls panic. No memory may get two owners, and
+//! Miri may find no undefined behaviour. Each of the tests takes a minute or two in Miri:
 //!
 //! ```text
 //! MIRIFLAGS="-Zmiri-permissive-provenance -Zmiri-ignore-leaks -Zmiri-disable-stacked-borrows" \
 //!     cargo +nightly miri test -p freehold --test it kernel::lies::
 //! ```
 //!
-//! The lies are those that the traits' safety contracts allow. A CPU number that changes while interrupts are off, and
-//! interrupts that `irq_save` leaves on, break promises of [`Cpu`]: no code could be right then. Debug builds notice
-//! both, as `calls` tests.
+//! The lies are those that the traits' safety contracts allow. Two lies break a promise of [`Cpu`] and are not told: a
+//! CPU number that changes while interrupts are off, and interrupts that `irq_save` leaves on. Debug builds panic on
+//! the second one if [`Cpu::irqs_disabled`] reports it.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
