@@ -386,8 +386,8 @@ impl<H: Cpu> Kernel<H> {
             // SAFETY: `engine` is valid for writes, and no reference to its field `slab` exists yet.
             unsafe { (&raw mut (*engine).slab).write(MaybeUninit::new(slab)) };
         }
-        // SAFETY: `engine` is valid for writes, and no reference to these three fields exists yet. The one reference into
-        // the engine is to `pages`, which is not written here.
+        // SAFETY: `engine` is valid for writes, and no reference to these three fields exists yet. The one reference
+        // into the engine is to `pages`, which is not written here.
         unsafe {
             (&raw mut (*engine).memory).write(memory);
             (&raw mut (*engine).zones).write(plan.zones);
@@ -404,7 +404,8 @@ impl<H: Cpu> Kernel<H> {
     ///
     /// # Errors
     /// See [`SetupError`]: [`Online`](SetupError::Online) if part of the range is already online, is below the memory
-    /// given at boot, or is above the limit given at boot. If the range crosses a limit of zones, the part below the limit may have been added nevertheless.
+    /// given at boot, or is above the limit given at boot. If the range crosses a limit of zones, the part below the
+    /// limit may have been added nevertheless.
     ///
     /// # Safety
     /// The range is memory, mapped in the same way as that of [`init`](Self::init), and nothing else uses it, ever.

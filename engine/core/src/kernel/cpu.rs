@@ -109,8 +109,9 @@ pub trait Promises {
     /// same holds for [`Context::SoftirqsOff`](crate::platform::Context::SoftirqsOff), in a task that has disabled
     /// interrupts. Debug builds of a kernel with [`Cpu::irqs_disabled`] detect a handler that is not reported: once a
     /// callback has found memory with interrupts on, the heap panics if it is called with interrupts off in
-    /// [`Context::Task`](crate::platform::Context::Task). A task that frees memory for others, such as kswapd or a task that writes pages out, sets
-    /// [`memalloc`](Task::memalloc): its requests use the emergency reserve and do not reclaim.
+    /// [`Context::Task`](crate::platform::Context::Task). A task that frees memory for others, such as kswapd or a task
+    /// that writes pages out, sets [`memalloc`](Task::memalloc): its requests use the emergency reserve and do not
+    /// reclaim.
     fn task() -> Task {
         Task::default()
     }

@@ -28,9 +28,9 @@ use crate::slab::ObjectError;
 /// (4 MiB) of which [`Boot::direct_map`](super::Boot::direct_map) is no multiple, and if [`Cpu::CACHES`] is 0. In every
 /// context but [`Context::Task`], as reported by [`Promises::task`](super::Promises::task), requests do not reclaim,
 /// and requests of a size or alignment above the largest block fail. Debug builds panic if `task` reports
-/// [`Context::Task`] to a request with interrupts off, once a callback has found memory with interrupts on. `realloc` keeps the memory in place if it shrinks,
-/// or grows within its [`ksize`](crate::slab::SlabAllocator::ksize); it moves memory that shrinks from above the
-/// largest block to below.
+/// [`Context::Task`] to a request with interrupts off, once a callback has found memory with interrupts on. `realloc`
+/// keeps the memory in place if it shrinks, or grows within its [`ksize`](crate::slab::SlabAllocator::ksize); it moves
+/// memory that shrinks from above the largest block to below.
 ///
 /// A free is refused if the address does not belong to the heap or is detected as free. A refused free is reported to
 /// [`Promises::slab_error`](super::Promises::slab_error) and changes nothing. The [module](super#invalid-frees) lists

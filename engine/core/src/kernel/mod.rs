@@ -403,8 +403,8 @@ impl<H: Cpu> Engine<H> {
     }
 
     /// Frees idle objects and pages and repeats a failed request once. Returns the error at once if its arguments are
-    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. With interrupts off it waits for no CPU,
-    /// because that CPU may be waiting for this one in a way that the engine does not know.
+    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. With interrupts
+    /// off it waits for no CPU, because that CPU may be waiting for this one in a way that the engine does not know.
     #[cold]
     #[inline(never)]
     fn again<T, E>(&self, gfp: Gfp, error: E, ask: &dyn Fn() -> Result<T, E>) -> Result<T, E>

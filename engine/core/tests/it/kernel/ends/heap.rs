@@ -33,8 +33,8 @@ fn layouts_and_addresses() {
         unsafe { assert!(heap.alloc(layout).is_null() && heap.alloc_zeroed(layout).is_null(), "{layout:?}") };
     }
     let (small, range) = (Layout::new::<u64>(), Layout::from_size_align(5 << 20, 8).unwrap());
-    // SAFETY: null and addresses outside of objects are refused. `object` is used with its layout until it is freed, and
-    // a `realloc` that fails leaves it alone.
+    // SAFETY: null and addresses outside of objects are refused. `object` is used with its layout until it is freed,
+    // and a `realloc` that fails leaves it alone.
     unsafe {
         heap.dealloc(null_mut(), small);
         for (layout, address) in [small, range].into_iter().flat_map(|layout| [(layout, 1), (layout, usize::MAX)]) {
