@@ -52,8 +52,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Boot the small kernel of engine/baremetal in an emulator.
     Boot(baremetal::Args),
-    /// Measure how much of the engine's code is in a kernel that uses it.
-    Weigh,
+    /// Measure how much of the engine is in a kernel that uses it.
+    Weigh(weigh::Args),
     /// Build packages: published libraries, a static command, a Debian package, a Python wheel.
     Package(package::Args),
     /// Write the pages of docs/findings from simulations and timings.
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Task::Nightly(args) => stage::run(&nightly::RUN, &args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Boot(args) => baremetal::run(&args),
-        Task::Weigh => weigh::run(),
+        Task::Weigh(args) => weigh::run(&args),
         Task::Package(args) => package::run(&args),
         Task::Findings(args) => programs::findings(&args),
         Task::Readme(args) => readme::run(&args),
