@@ -282,6 +282,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Waits for a zone's lock and returns the locked zone. The probe is notified when the lock is released.
+    #[inline(never)]
     pub(in crate::page) fn lock_zone<'a>(&'a self, zone: &'a Zone<P::Lock>) -> LockedZone<'a, 'm, P> {
         let fragments = (self.fragments, self.zones.len());
         LockedZone::lock(zone, self.map, self.platform.probe(), fragments, self.boost_factor, self.grouping())

@@ -58,23 +58,26 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`free_pages`](Self::free_pages).
     #[inline(never)]
     pub fn free_page(&self, pfn: Pfn) -> Result<(), FreeError> {
-        self.free_pages_inlined(pfn, Order::ZERO)
+        let order = Order::ZERO;
+        let Some((frame, block)) = self.claim_held(pfn, order)? else { return self.free_pages_slowpath(pfn, order) };
+        self.free_unref_page(block, ClaimedBlock { pfn, order }, frame);
+        Ok(())
     }
 
     #[inline(never)]
     fn free_pages_of_order(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_pages_inlined(pfn, order)
+        let Some((frame, block)) = self.claim_held(pfn, order)? else { return self.free_pages_slowpath(pfn, order) };
+        self.free_unref_block(block, ClaimedBlock { pfn, order }, frame);
+        Ok(())
     }
 
+    /// Claims a block without other references than the caller's. Returns `None` if the short path cannot free it.
     #[inline(always)]
-    fn free_pages_inlined(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    fn claim_held(&self, pfn: Pfn, order: Order) -> Result<Option<(&'m Frame, &'m Pageblock)>, FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let seen = frame.word();
-        if seen.is_held_of(order, 1) && frame.claim(seen, Word::claimed_of(order)).is_ok() {
-            self.free_unref_page(block, ClaimedBlock { pfn, order }, frame);
-            return Ok(());
-        }
-        self.free_pages_slowpath(pfn, order)
+        let is_claimed = seen.is_held_of(order, 1) && frame.claim(seen, Word::claimed_of(order)).is_ok();
+        Ok(is_claimed.then_some((frame, block)))
     }
 
     /// Drops a reference in the cases that the short path does not handle: the block is shared, has a broken frame, is
@@ -202,18 +205,24 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Frees a claimed block, whose pageblock is known. If the block's word marks it as poisoned, the broken frames are
     /// withheld.
-    #[inline]
+    #[inline(never)]
     fn free_claimed_in(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame, word: Word) {
         if word.is_poisoned() {
             return self.free_around_poison(freed.pfn, freed.order);
         }
+        self.free_unref_block(block, freed, frame);
+    }
+
+    /// Frees a claimed block of any order like [`free_unref_page`](Self::free_unref_page), by a call.
+    #[inline(never)]
+    pub(super) fn free_unref_block(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame) {
         self.free_unref_page(block, freed, frame);
     }
 
-    /// Frees a claimed block to a per-CPU list or its zone, without reading the block's word. Always inlined, because a
-    /// call would pass the arguments in memory. linux: mm/page_alloc.c:free_unref_page
+    /// Frees a claimed block to a per-CPU list or its zone, without reading the block's word. Inlined where the
+    /// order is a constant, and once for all other orders. linux: mm/page_alloc.c:free_unref_page
     #[inline(always)]
-    pub(super) fn free_unref_page(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame) {
+    fn free_unref_page(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame) {
         let zone = self.zone_around(block);
         if !self.try_free_to_pcp(zone, freed, frame, block) {
             self.free_to_zone(zone, freed.pfn, freed.order);
@@ -310,10 +319,20 @@ impl<'a, 'm> ClaimedRange<'a, 'm> {
 }
 
 impl Drop for ClaimedRange<'_, '_> {
+    #[inline]
     fn drop(&mut self) {
-        for frame in self.map.frames(&self.range).flatten().filter(|frame| frame.word().is_interior()) {
-            frame.set(Word::claimed_of(Order::ZERO));
+        if self.range.start < self.range.end {
+            give_up_frames(self.map, &self.range);
         }
+    }
+}
+
+/// Turns the Interior frames of a range into claimed pages.
+#[cold]
+#[inline(never)]
+fn give_up_frames(map: &MemMap<'_>, range: &Range<Pfn>) {
+    for frame in map.frames(range).flatten().filter(|frame| frame.word().is_interior()) {
+        frame.set(Word::claimed_of(Order::ZERO));
     }
 }
 

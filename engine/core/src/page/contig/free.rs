@@ -172,7 +172,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let is_whole = terms.cover(seen) && order.pages() == range.end.raw() - pfn.raw();
         let is_mine = is_whole && frame.claim(seen, Word::claimed_of(order)).is_ok();
         if is_mine {
-            self.free_unref_page(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame);
+            self.free_unref_block(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame);
         }
         is_mine
     }
@@ -380,7 +380,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             rest.keep_before(pfn.offset(order.pages()));
             let frame = self.map.frame(pfn);
             frame.set(Word::claimed_of(order));
-            self.free_unref_page(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame);
+            self.free_unref_block(self.map.pageblock(pfn), ClaimedBlock { pfn, order }, frame);
         }
     }
 
