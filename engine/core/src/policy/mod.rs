@@ -283,7 +283,26 @@ impl Policy {
 impl Policy {
     /// Returns whether the two policies are equal except for their numbers.
     pub fn has_rules_of(&self, other: &Policy) -> bool {
-        Policy { numbers: other.numbers, ..*self } == *other
+        self.rules() == other.rules()
+    }
+
+    /// Returns all choices but the numbers.
+    fn rules(&self) -> impl PartialEq + use<> {
+        let Policy {
+            flags,
+            defrag_mode,
+            pcp,
+            drain,
+            highatomic,
+            reserve,
+            retry,
+            kswapd,
+            compaction,
+            contig,
+            slab,
+            numbers: _,
+        } = *self;
+        (flags, defrag_mode, pcp, drain, highatomic, reserve, retry, kswapd, compaction, contig, slab)
     }
 }
 

@@ -264,6 +264,7 @@ impl SlabSizing {
 
     /// Returns the given order, or the next one whose slabs, with at most `objects_max` objects, waste no more than
     /// allowed.
+    #[inline(never)]
     fn without_waste(&self, order: Order, size: u32, objects_max: u16, page_size: u32) -> Order {
         if self.waste == SlabWaste::Linux {
             return order;

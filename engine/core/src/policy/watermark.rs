@@ -39,7 +39,8 @@ impl Watermarks {
     /// Returns the marks of a zone of `managed` pages, where `min_pages` of all `lowmem` pages are to be kept free: the
     /// zone's share of them, or for a Movable zone 1/1024 of the zone, from 32 to 128 pages.
     pub fn compute(kind: ZoneKind, managed: u64, min_pages: u64, lowmem: u64, scale_factor: u32) -> Watermarks {
-        let share = (u128::from(min_pages) * u128::from(managed) / u128::from(lowmem.max(1))) as u64;
+        // The product does not fit only if more pages are to be kept free than there are frame numbers.
+        let share = min_pages.saturating_mul(managed) / lowmem.max(1);
         let min = if kind == ZoneKind::Movable { (managed / 1024).clamp(32, 128) } else { share };
         let gap = (share / 4).max(managed * u64::from(scale_factor) / 10_000);
         Watermarks { min, low: min + gap, high: min + 2 * gap, promo: min + 3 * gap }
@@ -50,7 +51,21 @@ impl Watermarks {
 /// of sixteen times that memory, from 128 KiB to 256 MiB.
 pub fn min_free_pages(lowmem: u64, page_size: u32) -> u64 {
     let kib = u64::from(page_size) / 1024;
-    (16 * lowmem * kib).isqrt().clamp(128, 262_144) / kib.max(1)
+    root_up_to(16 * lowmem * kib, 262_144).max(128) / kib.max(1)
+}
+
+/// Returns the square root, rounded down, or the power of two `most` if the root is larger. Smaller code than
+/// `u64::isqrt`, which is made for speed.
+fn root_up_to(square: u64, most: u64) -> u64 {
+    let (mut root, mut bit) = (0, most);
+    while bit > 0 && root < most {
+        let more: u64 = root | bit;
+        if more * more <= square {
+            root = more;
+        }
+        bit /= 2;
+    }
+    root
 }
 
 /// Returns the pages to keep free so that huge pages stay available, on a machine with this number of zones up to

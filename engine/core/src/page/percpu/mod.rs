@@ -44,6 +44,8 @@ pub(super) struct RemoteFrees {
 }
 
 impl<L: RawLock> Pcp<L> {
+    /// Creates lists without blocks. Not inlined, because the compiler would repeat the code for each CPU and zone.
+    #[inline(never)]
     pub(in crate::page) fn new(cache_slice: u32) -> Pcp<L> {
         Pcp {
             lists: Locked::new(PcpLists::new(cache_slice)),

@@ -117,7 +117,8 @@ pub(super) struct Stock {
 
 impl<L: RawLock> Zone<L> {
     /// Creates a zone without memory, near this number of CPUs, with a policy for the reserve and the order of its
-    /// pageblocks.
+    /// pageblocks. Not inlined, because the compiler would repeat the code for each zone.
+    #[inline(never)]
     pub(super) fn new(
         index: u8,
         node: NodeId,
