@@ -25,7 +25,7 @@ impl Chain {
     }
 
     /// Appends a block that is on no list, and stores the word of its new state.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn push(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         map.frame(pfn).set(word);
         let first = match self.ends {

@@ -53,7 +53,7 @@ impl List {
     }
 
     /// Puts `pfn` at the head and stores the word of its new state.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
         expect_unlisted(pfn, frame, map.links(pfn), word);
@@ -100,7 +100,7 @@ impl List {
     }
 
     /// Puts `pfn` at the tail and stores the word of its new state.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let (frame, links) = map.frame_and_links(pfn);
         expect_unlisted(pfn, frame, links, word);
@@ -116,7 +116,7 @@ impl List {
     }
 
     /// Removes `pfn`, which is on this list. Its word is not changed.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         if self.head == pfn.raw() {
             self.pop_head(map);

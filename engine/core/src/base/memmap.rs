@@ -349,7 +349,7 @@ impl<'m> MemMap<'m> {
     ///
     /// # Panics
     /// If the frame's section is not present.
-    #[inline]
+    #[inline(never)]
     pub fn frame(&self, pfn: Pfn) -> &'m Frame {
         match self.try_frame(pfn) {
             Some(frame) => frame,
@@ -375,7 +375,7 @@ impl<'m> MemMap<'m> {
     }
 
     /// Returns the metadata of the first frames of a non-empty range, up to the end of their section, if it is present.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn try_frames(&self, range: &Range<Pfn>) -> Option<&'m [Frame]> {
         let first = self.section_of(range.start)?.frames()?.wrapping_add(range.start.index());
         let left = range.end.index().saturating_sub(range.start.index());
@@ -394,7 +394,7 @@ impl<'m> MemMap<'m> {
     ///
     /// # Panics
     /// If the frame's section is not present.
-    #[inline]
+    #[inline(never)]
     pub fn pageblock(&self, pfn: Pfn) -> &'m Pageblock {
         match self.try_frame_and_pageblock(pfn) {
             Some((_, pageblock)) => pageblock,

@@ -168,7 +168,8 @@ impl Order {
 
     /// Returns the orders from this one to `last`, inclusive.
     pub fn to(self, last: Order) -> impl DoubleEndedIterator<Item = Order> {
-        (self.0..=last.0).map(Order)
+        // The loops over a range without its end are smaller and faster than those over an inclusive range.
+        (self.0..last.0 + 1).map(Order)
     }
 
     /// Returns all orders, from 0 to [`MAX`](Self::MAX).

@@ -184,7 +184,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Some((migratetype, highest))
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn fast_flags(&self, request: &Request) -> AllocFlags {
         let preferred = self.zones_for(request).next();
         let has_other_zone = preferred.is_some_and(|zone| {

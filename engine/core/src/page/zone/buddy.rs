@@ -224,6 +224,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Splits a block that was taken off its list down to `order`. The upper halves are put at the heads of the free
     /// lists of this type, the largest first. The first 2^`order` frames belong to the caller.
     /// linux: mm/page_alloc.c:expand
+    #[inline(never)]
     pub(in crate::page) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
         debug_assert!(
             order <= found,

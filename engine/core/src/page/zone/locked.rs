@@ -82,7 +82,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
     }
 
     /// Puts a block on its free list and sets its word. linux: mm/page_alloc.c:__add_to_free_list
-    #[inline]
+    #[inline(never)]
     pub(in crate::page) fn add_to_free_list(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
         self.links += 1;
         self.zone.expect_hint(&self.areas, order, migratetype);
@@ -95,7 +95,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
 
     /// Takes a free block off the list that its word names. The caller must set its word.
     /// linux: mm/page_alloc.c:__del_page_from_free_list
-    #[inline]
+    #[inline(never)]
     pub(in crate::page) fn del_page_from_free_list(&mut self, pfn: Pfn) -> (Order, MigrateType) {
         self.links += 1;
         let word = self.map.frame(pfn).word();
@@ -112,6 +112,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
     }
 
     /// Returns the first block of this type, of the smallest order from `order` up that has one, or `None`.
+    #[inline(never)]
     pub(in crate::page) fn smallest(&self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let found = order
             .to(Order::MAX)
@@ -139,6 +140,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
     }
 
     /// Counts pages that change from one type to another and remain free.
+    #[inline(never)]
     pub(in crate::page) fn account_moved(&mut self, pages: u32, old: MigrateType, new: MigrateType) {
         self.zone.account_freepages(-i64::from(pages), old);
         self.zone.account_freepages(i64::from(pages), new);

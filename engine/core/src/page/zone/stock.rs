@@ -14,6 +14,7 @@ impl<L> Zone<L> {
 
     /// Counts pages of a type that joined the free lists, or left them if negative. Isolated pages are not counted. The
     /// caller holds the zone lock. linux: mm/page_alloc.c:account_freepages
+    #[inline(never)]
     pub(super) fn account_freepages(&self, pages: i64, migratetype: MigrateType) {
         match migratetype {
             MigrateType::Isolate => return,

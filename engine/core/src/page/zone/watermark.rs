@@ -24,7 +24,7 @@ impl<L: RawLock> Zone<L> {
     /// Returns whether a request may take a block of `order` and leave at least `mark` usable pages in addition to the
     /// lowmem reserve. `mark` is lowered if the flags open a part of the reserves. Above order 0 there must also be a
     /// block of a type that the request may use.
-    #[inline]
+    #[inline(never)]
     pub fn watermark_ok(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
         self.level(highest).is_above(mark.min(PAGES_MAX), flags, order.pages())
             && (order == Order::ZERO || self.has_block(order, flags))
