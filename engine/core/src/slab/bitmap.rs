@@ -204,6 +204,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Returns the set of several objects of a slab, or `None` if one of them is already free or occurs twice. Costs a
     /// multiplication per run of adjacent objects, and a comparison per object.
+    #[inline(never)]
     pub(super) fn bits_in_use(&self, id: CacheId, slab: &Slab, objects: &[ObjectAddress]) -> Option<Bits> {
         let (hot, before) = (self.hot(id), slab.free_bits());
         let (mut free, mut rest) = (before, objects);

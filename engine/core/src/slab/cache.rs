@@ -51,7 +51,8 @@ impl Name {
 
     /// Returns the name as text, without the padding.
     pub fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("?")
+        // SAFETY: the bytes were copied from a text in `new`, up to the end of a character, and are never changed.
+        unsafe { core::str::from_utf8_unchecked(&self.bytes[..usize::from(self.len)]) }
     }
 }
 

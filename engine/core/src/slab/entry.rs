@@ -69,6 +69,7 @@ impl Drop for CacheRef<'_> {
 
 impl CacheEntry {
     /// Creates the entry of a number that no cache has.
+    #[inline(never)]
     pub(super) fn vacant() -> CacheEntry {
         CacheEntry { references: AtomicU32::new(VACANT), cache: Published::new(None) }
     }

@@ -179,6 +179,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Frees a chain of objects of one slab from any CPU, by one atomic step, and queues, retires or counts the slab if
     /// necessary.
+    #[inline(never)]
     pub(super) fn free_chain_remote(&self, cache: &Cache, pfn: Pfn, chain: Chain, last: ObjectAddress) {
         let (slab, len) = (self.map.slab(pfn), chain.len);
         let (after, queue) = slab.push_remote(chain, last, cache.links);

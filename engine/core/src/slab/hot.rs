@@ -49,6 +49,7 @@ const _: () = assert!(size_of::<Hot>() == 64, "`Hot` must fill one cache line");
 
 impl Hot {
     /// Returns the line of a number that no cache has.
+    #[inline(never)]
     pub(super) const fn absent() -> Hot {
         Hot {
             mask: SlabMask::for_size(1),

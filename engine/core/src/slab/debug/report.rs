@@ -143,6 +143,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Reports a refused free whose error cannot be returned to a caller. Does nothing for errors that are always
     /// reported where they are found; while all caches are checked (`slab_debug`), this is assumed of all errors,
     /// unless the platform requests reports of all refused frees.
+    #[cold]
+    #[inline(never)]
     pub(in super::super) fn report_refused(&self, error: ObjectFreeError) {
         let (address, bug) = match error {
             ObjectFreeError::Foreign { address } => (address, SlabBug::Foreign),

@@ -214,6 +214,7 @@ impl<'m> SlabMap<'m> {
     }
 
     /// Sets the byte of each of these pages.
+    #[inline(never)]
     pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: CacheId) {
         let first = self.grain(pfn);
         for grain in first..first + ((pages as usize) << self.page_grains_shift) {

@@ -24,6 +24,7 @@ impl Ranked for Barn {
 
 impl Barn {
     /// Creates a barn without sheaves.
+    #[inline(never)]
     pub(in crate::slab) const fn new() -> Barn {
         Barn { full: Pile::new(), empty: Pile::new() }
     }

@@ -326,6 +326,7 @@ fn without_reclaim_or_reserves(gfp: Gfp) -> Gfp {
 }
 
 /// Links objects of one slab, which are to be freed to it, in their order.
+#[inline(never)]
 fn chain_of(cache: &Cache, neighbours: &[ObjectAddress]) -> Chain {
     let base = neighbours[0].slab(cache.layout.mask);
     // SAFETY: the caller owns the objects, which a flush has split off. All belong to this slab, and each occurs once.

@@ -170,6 +170,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.pages.rules().slab.objects.has_sheaves()
     }
 
+    #[inline(never)]
     fn lock_pcs(&self, cpu: CpuId, cache: &Cache) -> PercpuSheaves<'s, P::Lock> {
         let cpu_partial = self.cpu_partial(cpu, cache.id);
         let slabs = cpu_partial.lock();
@@ -335,6 +336,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Makes the sheaf `fresh` the main one, if the caller still runs on that CPU. The sheaves that are left (`unfit`,
     /// and the replaced sheaf or `fresh`) become the spare, go to the barn, or are flushed and freed.
+    #[inline(never)]
     fn set_main(
         &self,
         mut pcs: PercpuSheaves<'_, P::Lock>,
