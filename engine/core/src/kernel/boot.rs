@@ -125,14 +125,23 @@ impl ZoneLimits {
     }
 
     /// Cuts a range of frames at the zones' limits, from the lowest frame up.
-    fn cut(self, frames: Range<Pfn>) -> impl Iterator<Item = page::Range> + Clone {
-        let [dma, dma32] = self.ends;
-        let zones =
-            [(ZoneKind::Dma, Pfn::new(0)..dma), (ZoneKind::Dma32, dma..dma32), (ZoneKind::Normal, dma32..Pfn::END_MAX)];
-        zones.into_iter().filter_map(move |(kind, zone)| {
-            let (start, end) = (frames.start.max(zone.start), frames.end.min(zone.end));
-            (start < end).then_some(page::Range { start, end, node: NodeId(0), kind })
+    fn cut(self, frames: Range<Pfn>) -> impl Iterator<Item = page::Range> {
+        let (mut start, last) = (frames.start, frames.end.min(Pfn::END_MAX));
+        core::iter::from_fn(move || {
+            let (kind, zone_end) = self.zone_at(start);
+            let part = page::Range { start, end: zone_end.min(last), node: NodeId(0), kind };
+            start = part.end;
+            (part.start < part.end).then_some(part)
         })
+    }
+
+    /// Returns the kind and the end of the zone that a frame belongs to.
+    fn zone_at(self, pfn: Pfn) -> (ZoneKind, Pfn) {
+        match self.ends {
+            [dma, _] if pfn < dma => (ZoneKind::Dma, dma),
+            [_, dma32] if pfn < dma32 => (ZoneKind::Dma32, dma32),
+            _ => (ZoneKind::Normal, Pfn::END_MAX),
+        }
     }
 }
 

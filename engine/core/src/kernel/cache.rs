@@ -51,8 +51,14 @@ impl<T, H: Cpu> Cache<T, H> {
     /// [`Error::Object`] if memory is exhausted; the value is dropped.
     #[track_caller]
     pub fn alloc(&self, value: T, gfp: Gfp) -> Result<Object<'_, T, H>, Error> {
-        let object = self.slabs().alloc(gfp);
-        let place = object.or_else(|error| engine::<H>().again(gfp, error, &|| self.slabs().alloc(gfp)))?.cast::<T>();
+        let mut retry = engine::<H>().retry(gfp);
+        let object = loop {
+            match self.slabs().alloc(gfp) {
+                Err(error) if retry.is_worthwhile(error.into()) => {}
+                answer => break answer?,
+            }
+        };
+        let place = object.cast::<T>();
         // SAFETY: `place` is a new allocation of the cache, whose objects have the size and alignment of `T`. No other
         // pointer to it is in use.
         unsafe { place.write(value) };

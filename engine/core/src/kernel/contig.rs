@@ -35,8 +35,13 @@ impl<H: Cpu> Kernel<H> {
     /// See [`alloc_contig_pages`](Self::alloc_contig_pages); also if the alignment is not a power of two.
     pub fn alloc_contig_pages_at(&'static self, gfp: Gfp, pages: u32, place: Placement) -> Result<Contig<H>, Error> {
         let (engine, gfp) = (self.ready()?, pinned(gfp));
-        let alloc = || engine.pages.alloc_contig_pages(gfp, pages, place);
-        let start = alloc().or_else(|error| engine.again(gfp, error, &alloc))?;
+        let mut retry = engine.retry(gfp);
+        let start = loop {
+            match engine.pages.alloc_contig_pages(gfp, pages, place) {
+                Err(error) if retry.is_worthwhile(error.into()) => {}
+                answer => break answer?,
+            }
+        };
         Ok(Contig::new(start..start.offset(pages), gfp))
     }
 

@@ -59,9 +59,13 @@ impl<H: Cpu> Heap<H> {
         if is_range::<H>(layout) {
             return self.alloc_range(layout, gfp | flags);
         }
-        let at_first = alloc_object(slab, layout, gfp | flags);
-        let object = at_first.or_else(|error| engine.again(gfp, error, &|| alloc_object(slab, layout, gfp | flags)));
-        object.map_or(null_mut(), NonNull::as_ptr)
+        let mut retry = engine.retry(gfp | flags);
+        loop {
+            match alloc_object(slab, layout, gfp | flags) {
+                Err(error) if retry.is_worthwhile(error.into()) => {}
+                answer => return answer.map_or(null_mut(), NonNull::as_ptr),
+            }
+        }
     }
 }
 
@@ -153,16 +157,18 @@ impl<H: Cpu> Default for Heap<H> {
 #[inline(always)]
 fn alloc_object<H: Cpu>(slab: &SlabOf<H>, layout: Layout, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
     let (size, align) = (layout.size().max(1), layout.align());
-    if align <= align_of::<u64>() {
-        return slab.kmalloc(size, gfp);
-    }
     if align > OBJECT_ALIGN_MAX {
         return alloc_block(slab, size.max(align), gfp);
     }
+    slab.kmalloc(if align <= align_of::<u64>() { size } else { aligned_size(slab, size, align) }, gfp)
+}
+
+/// Returns the bytes to request for `size` bytes, so that the object is aligned to `align`.
+fn aligned_size<H: Cpu>(slab: &SlabOf<H>, size: usize, align: usize) -> usize {
     // A valid layout can be rounded up to its alignment without overflow.
     let multiple = size.next_multiple_of(align);
     let is_aligned = slab.size_of_request(multiple).is_multiple_of(align);
-    slab.kmalloc(if is_aligned { multiple } else { multiple.next_power_of_two() }, gfp)
+    if is_aligned { multiple } else { multiple.next_power_of_two() }
 }
 
 /// Allocates a block of pages, which is aligned to its size.

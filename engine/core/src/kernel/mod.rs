@@ -97,6 +97,7 @@ mod pages;
 mod platform;
 mod ram;
 mod reclaim;
+mod retry;
 pub mod rules;
 mod section;
 mod stats;
@@ -125,7 +126,6 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8};
 
 use boot::{DirectMap, ZoneLimits};
 use calls::Part;
-use reclaim::ReclaimScope;
 
 use crate::base::{CpuId, Gfp, Order, Pfn};
 use crate::page::PageAllocator;
@@ -299,8 +299,7 @@ impl<H: Cpu> Kernel<H> {
     pub fn alloc_pages(&'static self, gfp: Gfp, order: Order) -> Result<Pages<H>, Error> {
         let engine = self.ready()?;
         let at_first = engine.pages.alloc_pinned_pages(gfp, order);
-        let pfn =
-            at_first.or_else(|error| engine.again(gfp, error, &|| engine.pages.alloc_pinned_pages(gfp, order)))?;
+        let pfn = at_first.or_else(|error| engine.alloc_pages_again(gfp, order, error))?;
         let mut pages = Pages::new(pfn, order);
         if gfp.contains(Gfp::ZERO) {
             pages.as_uninit().fill(MaybeUninit::new(0));
@@ -319,8 +318,10 @@ impl<H: Cpu> Kernel<H> {
     pub fn kmalloc(&'static self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, Error> {
         let engine = self.ready()?;
         let slab = engine.slab().ok_or(Error::NoCaches)?;
-        let object = slab.kmalloc(size, gfp);
-        Ok(object.or_else(|error| engine.again(gfp, error, &|| slab.kmalloc(size, gfp)))?)
+        match slab.kmalloc(size, gfp) {
+            Ok(object) => Ok(object),
+            Err(error) => Ok(engine.kmalloc_again(size, gfp, error)?),
+        }
     }
 
     /// Frees memory that [`kmalloc`](Self::kmalloc) returned.
@@ -400,28 +401,6 @@ impl<H: Cpu> Engine<H> {
         // SAFETY: a reference to an engine exists only after set-up, and set-up writes the slab if `H::CACHES` is not
         // 0.
         (H::CACHES > 0).then(|| unsafe { self.slab.assume_init_ref() })
-    }
-
-    /// Frees idle objects and pages and repeats a failed request once. Returns the error at once if its arguments are
-    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. With interrupts
-    /// off it waits for no CPU, because that CPU may be waiting for this one in a way that the engine does not know.
-    #[cold]
-    #[inline(never)]
-    fn again<T, E>(&self, gfp: Gfp, error: E, ask: &dyn Fn() -> Result<T, E>) -> Result<T, E>
-    where
-        E: Copy + Into<Error>,
-    {
-        let is_shortage = error.into().is_shortage();
-        if !is_shortage || !gfp.contains(Gfp::DIRECT_RECLAIM) || ReclaimScope::<H>::is_entered() {
-            return Err(error);
-        }
-        if H::CPUS > 1 && H::irqs_disabled() == Some(true) {
-            self.slab().inspect(|slab| slab.shrink_nodes());
-            self.pages.drain_all_pages();
-        } else {
-            self.shrink();
-        }
-        ask()
     }
 
     #[cold]

@@ -100,17 +100,21 @@ impl<I: Iterator<Item = Region> + Clone> MemoryMap<I> {
             .chain(others)
             .filter(|bytes| !bytes.is_empty())
             .map(|bytes| self.around(&bytes));
-        let mut start = at;
+        let mut start = self.next_usable(at)?;
         loop {
-            start = self.next_usable(start)?;
-            match reserved.clone().filter(|frames| frames.contains(&start)).map(|frames| frames.end).max() {
-                Some(end) => start = end,
-                None => break,
+            let (mut free, mut end) = (start, self.usable_until(start));
+            for frames in reserved.clone() {
+                if frames.contains(&start) {
+                    free = free.max(frames.end);
+                } else if frames.start > start {
+                    end = end.min(frames.start);
+                }
             }
+            if free == start {
+                return Some(start..end);
+            }
+            start = self.next_usable(free)?;
         }
-        let first_above = reserved.map(|frames| frames.start).filter(|&other| other > start).min();
-        let end = self.usable_until(start);
-        Some(start..first_above.map_or(end, |above| end.min(above)))
     }
 
     /// Returns the first frame at `at` or above that a usable region contains, or `None` if there is none.

@@ -1,0 +1,70 @@
+//! The second attempt of a request that found no memory, after idle objects and pages have been freed.
+//!
+//! Paths that are short in instructions call a function for it, which keeps nothing in registers for the first attempt.
+//! Larger paths loop, so that their code exists once.
+
+use core::ptr::NonNull;
+
+use super::reclaim::ReclaimScope;
+use super::{Cpu, Engine, Error};
+use crate::base::{Gfp, Order, Pfn};
+use crate::page::AllocError;
+use crate::slab::ObjectError;
+
+/// Permission of one request to be repeated once.
+pub(super) struct Retry<'e, H: Cpu> {
+    engine: &'e Engine<H>,
+    gfp: Gfp,
+    is_used: bool,
+}
+
+impl<H: Cpu> Engine<H> {
+    /// Returns the permission for a request with these flags.
+    #[inline(always)]
+    pub(super) fn retry(&self, gfp: Gfp) -> Retry<'_, H> {
+        Retry { engine: self, gfp, is_used: false }
+    }
+
+    /// Allocates a block for a request that has failed with this error, if idle memory could be freed for it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn alloc_pages_again(&self, gfp: Gfp, order: Order, error: AllocError) -> Result<Pfn, AllocError> {
+        if self.free_idle(gfp, error.into()) { self.pages.alloc_pinned_pages(gfp, order) } else { Err(error) }
+    }
+
+    /// Allocates an object for a request that has failed with this error, if idle memory could be freed for it.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    pub(super) fn kmalloc_again(&self, size: usize, gfp: Gfp, error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
+        let slab = self.slab().filter(|_| self.free_idle(gfp, error.into())).ok_or(error)?;
+        slab.kmalloc(size, gfp)
+    }
+
+    /// Frees idle objects and pages for a request that failed. Returns `false` and frees nothing if the request is
+    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. With interrupts off it waits for no CPU,
+    /// because that CPU may be waiting for this one in a way that the engine does not know.
+    #[cold]
+    #[inline(never)]
+    fn free_idle(&self, gfp: Gfp, error: Error) -> bool {
+        if !error.is_shortage() || !gfp.contains(Gfp::DIRECT_RECLAIM) || ReclaimScope::<H>::is_entered() {
+            return false;
+        }
+        if H::CPUS > 1 && H::irqs_disabled() == Some(true) {
+            self.slab().inspect(|slab| slab.shrink_nodes());
+            self.pages.drain_all_pages();
+        } else {
+            self.shrink();
+        }
+        true
+    }
+}
+
+impl<H: Cpu> Retry<'_, H> {
+    /// Returns whether a request that failed with this error is to be repeated, after freeing idle memory for it. Returns
+    /// `true` at most once.
+    #[inline(always)]
+    pub(super) fn is_worthwhile(&mut self, error: Error) -> bool {
+        !core::mem::replace(&mut self.is_used, true) && self.engine.free_idle(self.gfp, error)
+    }
+}
