@@ -101,7 +101,7 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
 /// The trait is safe, because no action or result of these functions can give a frame two owners. A wrong result costs
 /// lost memory or a failed request. [`rules`](super::rules#callbacks) lists the functions that each callback may call.
 pub trait Promises {
-    /// Whether [`migrate`](Self::migrate) ever moves a block. If not, nothing is compacted.
+    /// Whether [`migrate`](Self::migrate) ever moves a block. If not, it is not called, and nothing is compacted.
     const MIGRATES: bool = false;
 
     /// Returns the context and rights of the calling task. In an interrupt handler the context is

@@ -130,7 +130,7 @@ pub trait Platform {
         let _ = block;
     }
 
-    /// Returns whether [`migrate`](Self::migrate) ever moves a block. If not, nothing is compacted, which saves
+    /// Returns whether [`migrate`](Self::migrate) ever moves a block. If not, `migrate` is not called, which saves
     /// requests the cost of useless scans.
     fn migrates(&self) -> bool {
         true

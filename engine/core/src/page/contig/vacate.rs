@@ -98,7 +98,8 @@ impl<'a, 'm, P: Platform> Evacuation<'a, 'm, P> {
         let (order, effort) = (block.word.order(), CompactEffort::SyncFull);
         let isolation = Isolation { pfn: block.pfn, order, gfp: self.gfp, effort };
         let is_exhausted = self.exhausted.is_some_and(|exhausted| exhausted <= order);
-        if is_exhausted || !self.allocator.platform.can_isolate(&isolation) {
+        let platform = &self.allocator.platform;
+        if is_exhausted || !platform.migrates() || !platform.can_isolate(&isolation) {
             return false;
         }
         let Some(to) = self.alloc_target(block.word) else { return false };
