@@ -67,7 +67,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline(never)]
     fn free_pages_of_order(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let Some((frame, block)) = self.claim_held(pfn, order)? else { return self.free_pages_slowpath(pfn, order) };
-        self.free_unref_block(block, ClaimedBlock { pfn, order }, frame);
+        self.free_unref_page(block, ClaimedBlock { pfn, order }, frame);
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Frees a claimed block, whose pageblock is known. If the block's word marks it as poisoned, the broken frames are
     /// withheld.
-    #[inline(never)]
+    #[inline]
     fn free_claimed_in(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame, word: Word) {
         if word.is_poisoned() {
             return self.free_around_poison(freed.pfn, freed.order);
@@ -219,8 +219,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_unref_page(block, freed, frame);
     }
 
-    /// Frees a claimed block to a per-CPU list or its zone, without reading the block's word. Inlined where the
-    /// order is a constant, and once for all other orders. linux: mm/page_alloc.c:free_unref_page
+    /// Frees a claimed block to a per-CPU list or its zone, without reading the block's word. Inlined in the
+    /// frees of a page and of a block, and called by the others. linux: mm/page_alloc.c:free_unref_page
     #[inline(always)]
     fn free_unref_page(&self, block: &Pageblock, freed: ClaimedBlock, frame: &Frame) {
         let zone = self.zone_around(block);

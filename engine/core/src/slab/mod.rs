@@ -468,7 +468,6 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Returns one CPU's list and stack of slabs of one cache.
-    #[inline(never)]
     fn cpu_partial(&self, cpu: CpuId, cache: CacheId) -> &'s Partial<P::Lock, CpuPartial> {
         self.pages.expect_cpu(cpu);
         &self.cpus[cpu.index() * self.caches.len() + cache.index()]
