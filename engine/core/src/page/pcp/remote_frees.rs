@@ -89,7 +89,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 // afterwards.
                 Some(_) if looked_early.unwrap_or_else(|| pcp.remote_frees.stack.is_closed()) => return false,
                 Some(lists) => {
-                    lists.free_unref_page_commit(freed, self.map.frame(freed.pfn), index);
+                    lists.free_to_list(freed, self.map.frame(freed.pfn), index);
                     return true;
                 }
                 None => return self.free_past_locked_lists(zone, freed, Some(owner)),
@@ -118,7 +118,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let Some(index) = part_index(order, migratetype, self.map.pageblock_order()) else { return false };
         match self.try_lock_pcp(zone, self.platform.cpu()) {
             Some(lists) => {
-                lists.free_unref_page_commit(freed, self.map.frame(pfn), index);
+                lists.free_to_list(freed, self.map.frame(pfn), index);
                 true
             }
             None => self.free_past_locked_lists(zone, freed, None),
