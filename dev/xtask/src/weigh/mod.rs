@@ -30,7 +30,7 @@ const KERNELS: [(&str, &str); 4] = [
 const HEAP: &str = "heap";
 
 /// Maximum bytes of code and read-only data of any of these kernels.
-const BYTES_MAX: u64 = 128_000;
+const BYTES_MAX: u64 = 102_000;
 
 /// Arguments of `cargo xtask weigh`.
 #[derive(clap::Args)]
