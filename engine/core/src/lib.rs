@@ -56,6 +56,9 @@
 //!
 //! Locks are ranked ([`base::lock::Rank`]) and taken in this order: a CPU's slabs, a node's slabs, the set of online
 //! memory, a CMA area's bitmap, a CPU's page lists, a zone.
+//!
+//! Items that the other crates of the repository share with this one, such as words of metadata and the inputs of
+//! policies' rules, are hidden from this documentation. They may change in any version.
 
 #![no_std]
 

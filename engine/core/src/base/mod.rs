@@ -5,17 +5,24 @@
 //! threads read (`published`), and supplies zeroed memory of the host (`zeroed`). The page allocator above is safe code
 //! on atomics and guards.
 
+#[doc(hidden)]
 pub mod atomic;
+#[doc(hidden)]
 pub mod blocklist;
 pub mod carve;
 pub(crate) mod chain;
+#[doc(hidden)]
 pub mod fault;
+#[doc(hidden)]
 pub mod frame;
 pub mod gfp;
+#[doc(hidden)]
 pub mod list;
 pub mod lock;
+#[doc(hidden)]
 pub mod memmap;
 pub mod migratetype;
+#[doc(hidden)]
 pub mod pageblock;
 pub(crate) mod published;
 pub(crate) mod run;
@@ -23,10 +30,12 @@ pub(crate) mod stack;
 #[cfg(test)]
 mod testing;
 pub mod units;
+#[doc(hidden)]
 pub mod word;
 #[cfg(feature = "host")]
 pub mod zeroed;
 
+#[doc(hidden)]
 pub use frame::Frame;
 pub use gfp::Gfp;
 pub use lock::{Rank, RawLock};

@@ -15,6 +15,7 @@ use crate::policy::Policy;
 
 /// The platform of a kernel's allocator, which forwards each call to [`Cpu`] or [`Promises`](super::Promises). A
 /// request inside one of the callbacks that find memory calls none of these callbacks again.
+#[doc(hidden)]
 pub struct KernelPlatform<H>(PhantomData<fn() -> H>);
 
 impl<H> KernelPlatform<H> {

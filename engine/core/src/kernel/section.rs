@@ -11,6 +11,7 @@ use crate::slab::cpu::FenceOutcome;
 use crate::slab::cpu::section::Sections;
 
 /// CPU-local sections that disable interrupts.
+#[doc(hidden)]
 pub struct IrqsOff<H>(PhantomData<fn() -> H>);
 
 impl<H> IrqsOff<H> {
@@ -54,6 +55,7 @@ unsafe impl<H: Cpu> Sections for IrqsOff<H> {
 }
 
 /// A section in progress; restores the interrupt state when dropped. It cannot be sent to another CPU.
+#[doc(hidden)]
 pub struct Section<H: Cpu> {
     flags: usize,
     hardware: PhantomData<*mut H>,

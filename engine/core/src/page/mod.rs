@@ -51,14 +51,19 @@ mod watermark;
 mod zone;
 
 pub use allocator::PageAllocator;
+#[doc(hidden)]
 pub use background::Background;
 pub use boot::{Mobility, OnlineError, Range};
 pub use check::{Census, Violation};
 pub use config::{Config, ConfigError};
 pub use contig::{CmaArea, CmaError, Placement};
 pub use error::{AllocError, ContigError, FreeError, RangeError};
+#[doc(hidden)]
 pub use percpu::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};
 pub use pin::PinError;
+#[doc(hidden)]
 pub use restore::Restoring;
 pub use watermark::MinFree;
-pub use zone::{Fragments, FreeArea, FreeAreas, Zone, ZoneFlag};
+#[doc(hidden)]
+pub use zone::{Fragments, FreeArea, FreeAreas};
+pub use zone::{Zone, ZoneFlag};

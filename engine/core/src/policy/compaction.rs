@@ -121,6 +121,7 @@ pub enum Trial {
 
 /// Properties of a compaction that decide which pageblocks it empties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct SourceFacts {
     /// Purpose and effort.
     pub trial: Trial,
@@ -165,6 +166,7 @@ pub fn needs_own_room(cma: CmaRoom, order: Order, trial: Trial, flags: AllocFlag
 
 /// Distribution of a zone's free pages, with respect to one order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct FreeShape {
     /// Free pages of the zone.
     pub pages: u64,
@@ -215,6 +217,7 @@ pub const fn weighted_score(score: u32, zone_pages: u64, node_pages: u64) -> u32
 
 /// Scores between which proactive compaction works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct ScoreMarks {
     /// Score above which proactive compaction begins.
     pub high: u32,

@@ -36,6 +36,7 @@ pub enum Grouping {
 
 /// Contents of a pageblock that a request tries to claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Contents {
     /// Pages of the pageblock.
     pub pages: u32,

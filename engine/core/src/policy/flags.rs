@@ -69,6 +69,7 @@ impl AllocFlags {
 
 /// Inputs of the slow path's conversion besides the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct SlowFacts {
     /// Whether the caller is a real-time or deadline task, in task context.
     pub realtime: bool,
@@ -78,6 +79,7 @@ pub struct SlowFacts {
 
 /// Inputs of the no-fragment conversion besides the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct NoFragmentFacts {
     /// Whether the preferred zone is Normal, and there is only one node or the node has a DMA32 zone with memory.
     pub has_other_zone: bool,
@@ -156,6 +158,7 @@ pub fn reserve_override(gfp: Gfp, memalloc: Allowance, oom_victim: Allowance) ->
 
 /// A special right of a task: granted or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Allowance {
     /// The task does not have the right.
     Refused,

@@ -37,6 +37,7 @@ pub const fn cap(managed: u64, pageblock_pages: u64) -> u64 {
 
 /// A request that may use the reserve, and was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct ServedRequest {
     /// Order of the block, above 0.
     pub order: Order,

@@ -56,6 +56,7 @@ pub enum BoostRuns {
 
 /// Results of a run of kswapd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct RunFacts {
     /// Pages that the run freed.
     pub freed: u64,

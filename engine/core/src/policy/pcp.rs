@@ -19,6 +19,7 @@ pub const HIGH_FRACTION_MIN: u32 = 8;
 
 /// Inputs for the limits of a list.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct ZoneFacts {
     /// Pages that the zone manages.
     pub managed: u64,
@@ -30,6 +31,7 @@ pub struct ZoneFacts {
 
 /// Limits for the tuning of a list, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Limits {
     /// Pages that a refill or a drain moves in one step.
     pub batch: u32,
@@ -41,6 +43,7 @@ pub struct Limits {
 
 /// State of a list that the decisions read and update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Tuning {
     /// Pages on the CPU's lists for the zone.
     pub count: u32,
@@ -54,6 +57,7 @@ pub struct Tuning {
 
 /// Memory shortage of the zone, as far as lists react to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Pressure {
     /// Whether free pages are below the high watermark. linux: ZONE_BELOW_HIGH
     pub below_high: bool,
@@ -63,6 +67,7 @@ pub struct Pressure {
 
 /// Reason for which a free drains the CPU's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Cause {
     /// Blocks of order 1 to 3 are freed without being allocated: all of them are returned. linux: free_high
     HighOrderFrees,

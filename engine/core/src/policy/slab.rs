@@ -166,6 +166,7 @@ impl SlabChoices {
 ///
 /// The limit applies to slabs of objects above 2 KiB, which are made smaller because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct PinBound {
     /// Bytes of slabs that one sheaf may pin. The full sheaves of a barn together may pin the same amount, but there
     /// may always be one.
@@ -236,6 +237,7 @@ pub fn sheaf_capacity(object_size: u32, kib: Option<u32>) -> u16 {
 
 /// Parameters for the size of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct SlabSizing {
     /// Minimum number of objects that a slab should have. linux: slab_min_objects
     pub min_objects: u32,

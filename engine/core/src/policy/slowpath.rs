@@ -22,6 +22,7 @@ pub enum RetryPolicy {
 
 /// A request whose first compaction produced no block for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct FailedRequest {
     /// Whether the order is above 3.
     pub costly: bool,
@@ -35,6 +36,7 @@ pub struct FailedRequest {
 
 /// Next step of such a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Next {
     /// Fail.
     GiveUp,

@@ -77,6 +77,7 @@ pub fn recommended_pages(zones: u64, pageblock_pages: u64, lowmem: u64) -> u64 {
 
 /// Inputs of the check of a watermark.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Level {
     /// Free pages of the zone, by its counter.
     pub free: i64,

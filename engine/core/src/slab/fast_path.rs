@@ -193,7 +193,7 @@ impl AnyFastPath {
 
 /// Returns whether the platform fixes a policy with sheaves, so that the fast path of sheaves serves all caches. This
 /// includes checked caches: their slots have no sheaf, so a pop finds no object and a push is refused.
-const fn only_sheaves<P: Platform>() -> bool {
+pub(super) const fn only_sheaves<P: Platform>() -> bool {
     matches!(P::POLICY, Some(policy) if policy.slab.objects.has_sheaves())
 }
 

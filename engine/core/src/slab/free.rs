@@ -18,7 +18,7 @@ use super::address::ObjectAddress;
 use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, ExchangeOutcome, FreedObject, PushOutcome};
 use super::debug::Call;
-use super::fast_path::{AnyFastPath, FastPath};
+use super::fast_path::{AnyFastPath, FastPath, only_sheaves};
 use super::freelist::{Chain, set_freepointer};
 use super::id::CacheId;
 use super::partial::{CpuPartial, List};
@@ -163,6 +163,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         true
     }
 
+    /// Returns the owner of a slab. With sheaves, no CPU owns a slab, and code for such owners is removed if the
+    /// platform fixes that policy.
+    fn owner(&self, slab: &Slab) -> Owner {
+        if only_sheaves::<P>() { Owner::Node } else { slab.owner() }
+    }
+
     /// Returns the first frame of the slab of a freed object.
     pub(super) fn pfn_of(&self, freed: FreedObject<'_>) -> Pfn {
         self.map.pfn(freed.slab_address().get()).expect("the slab of an object is in the range of the slab allocator")
@@ -190,7 +196,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Queues, retires or counts a slab after an atomic step freed objects into it remotely.
     pub(super) fn after_remote_free(&self, cache: &Cache, (pfn, slab): (Pfn, &Slab), freed: RemoteFree) {
         // The owner is read before the slab is queued. Afterwards another CPU may give the slab's pages back.
-        let owner = slab.owner();
+        let owner = self.owner(slab);
         match (owner, freed.queue) {
             (_, Queue::Push) => self.push_to_owner(cache, (pfn, slab)),
             (Owner::Node, Queue::IsQueued) if freed.is_free => self.retire_from_node(cache, pfn),
@@ -203,7 +209,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// slabs wait on the owner's stack, or the owner is offline, waiting slabs are moved to the node. A slab of a node
     /// that is wholly free by then is retired.
     fn push_to_owner(&self, cache: &Cache, (pfn, slab): (Pfn, &Slab)) {
-        match slab.owner() {
+        match self.owner(slab) {
             Owner::Cpu(owner) => {
                 let waiting = self.cpu_partial(owner, cache.id).stack.push(&self.map, pfn);
                 if waiting.is_none_or(|waiting| waiting > cache.limits.cpu_waiting) {

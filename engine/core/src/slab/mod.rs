@@ -56,6 +56,7 @@
 //! - `layout`: sizes and offsets of objects;
 //! - `cache`: decisions made when a cache is created;
 //! - `freelist`: links inside free objects;
+//! - `storage`: the layout of an allocator's metadata;
 //! - `online`: tables of slabs for memory that comes online;
 //! - `check`: consistency check of all slabs;
 //! - `debug`: caches whose objects are checked on each allocation and free.
@@ -66,17 +67,27 @@
 //! CPU, which are written when the allocator is created. A kernel needs 256 numbers. A malloc creates 46 caches and no
 //! more, which saves 17 page faults at the start of a program (`freehold bench malloc --table start`, on two CPUs).
 
+#[doc(hidden)]
 pub mod address;
+#[doc(hidden)]
 pub mod bitmap;
+#[doc(hidden)]
 pub mod bits;
+#[doc(hidden)]
 pub mod cache;
 pub mod cpu;
+#[doc(hidden)]
 pub mod fast_path;
+#[doc(hidden)]
 pub mod freelist;
+#[doc(hidden)]
 pub mod hot;
+#[doc(hidden)]
 pub mod layout;
 #[expect(clippy::module_inception, reason = "the slab layer is named for its slabs, as in Linux")]
+#[doc(hidden)]
 pub mod slab;
+#[doc(hidden)]
 pub mod word;
 
 mod alloc;
@@ -101,12 +112,12 @@ mod refill;
 mod sheaves;
 mod sizes;
 mod stack;
+mod storage;
 mod takeover;
 mod usage;
 
-use core::alloc::Layout;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU8};
+use core::sync::atomic::AtomicBool;
 
 pub use cache::{Cache, Name};
 pub use check::{SlabCensus, SlabViolation};
@@ -117,16 +128,19 @@ pub use debug::{InUse, SlabDebugError};
 pub use error::{CreateError, ObjectError, ObjectFreeError};
 pub use id::CacheId;
 pub use kmalloc::{KreallocError, ZERO_SIZE};
+#[doc(hidden)]
 pub use map::SlabMap;
 pub use memory::Memory;
-pub use usage::{CacheUsage, Tables};
+#[doc(hidden)]
+pub use storage::TablePlaces;
+pub use usage::CacheUsage;
+#[doc(hidden)]
+pub use usage::Tables;
 
 pub(crate) use map::sections::{has_sections, layout_of_sections};
 
-use map::sections::{SlabSection, sections_max};
-
 use crate::base::atomic::AtomicU64;
-use crate::base::carve::{Carver, Plan, Storage};
+use crate::base::carve::{Carver, Storage};
 use crate::base::lock::Locked;
 use crate::base::published::Published;
 use crate::base::{CpuId, NodeId, Pfn};
@@ -141,7 +155,7 @@ use hot::Hot;
 use partial::{CpuPartial, NodePartial, Partial};
 use sheaves::Barn;
 use sizes::SizeTable;
-use slab::{Owner, Slab};
+use slab::Owner;
 
 /// Slab allocator over a page allocator, with the CPU-local primitive `C`.
 ///
@@ -178,17 +192,6 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     debugging: debug::DebugState,
     /// True if a small request fails when no slab can be made for it.
     fails_without_slab: AtomicBool,
-}
-
-/// Offsets of the tables in a slab allocator's storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TablePlaces {
-    /// Table of kinds: one byte for each 4 KiB. Entries of memory that was never handed out are read, since a program
-    /// may pass any address, but not written.
-    pub kinds: usize,
-    /// Table of slabs, behind that of kinds: one entry of [`Slab::SIZE`](slab::Slab::SIZE) bytes that stands for no
-    /// slab, and then one for each 4 KiB. Entries of memory that was never handed out are not accessed.
-    pub slabs: usize,
 }
 
 /// Returns the number of cache numbers that the allocator itself needs under a policy: for the sizes of kmalloc and of
@@ -243,58 +246,6 @@ impl fmt::Display for SlabError {
 impl core::error::Error for SlabError {}
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Returns the size and alignment of the storage that [`new`](Self::new) needs for these numbers of pages, CPUs,
-    /// nodes and caches.
-    ///
-    /// The storage takes 33 bytes for each 4 KiB of memory; on a platform with [`SPARSEMEM`](Platform::SPARSEMEM) it
-    /// takes 8 bytes for each section instead, and [`online`](Self::online) needs the 33 bytes. With 256 cache numbers
-    /// it also takes about 64 KiB for each node, and about 58 KiB in addition. Each CPU then takes 20 KiB to 36 KiB,
-    /// depending on the size of a lock. Each cache number accounts for 64 or 128 bytes per CPU, and for about 400 bytes
-    /// in total with one node.
-    ///
-    /// # Panics
-    /// If the storage does not fit into the address space, or if slabs cannot be made of such pages
-    /// ([`SlabError::PageSize`]).
-    pub fn layout(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> Layout {
-        Self::plan(pages, page_size, cpus, nodes, caches).1.layout()
-    }
-
-    /// Returns the places in the storage of the two tables that have an entry for each 4 KiB of memory, for callers
-    /// whose storage is mapped or writable only in part. All storage before the tables is used at any time.
-    ///
-    /// # Panics
-    /// As [`layout`](Self::layout).
-    pub fn table_places(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> TablePlaces {
-        let (before, _) = Self::plan(pages, page_size, cpus, nodes, caches);
-        let (kinds, grains) = (before.end(), map::grains(pages, page_size));
-        TablePlaces { kinds, slabs: (kinds + grains).next_multiple_of(align_of::<Slab>()) }
-    }
-
-    /// Returns the arrays before the two tables, and all arrays.
-    fn plan(pages: u32, page_size: u32, cpus: u16, nodes: u8, caches: u16) -> (Plan, Plan) {
-        assert!(map::is_page_size(page_size), "{}", SlabError::PageSize);
-        let (grains, sections) = match has_sections::<P>() {
-            true => (0, sections_max(pages)),
-            false => (map::grains(pages, page_size), 0),
-        };
-        let caches = usize::from(caches);
-        let per_cpu = usize::from(cpus) * caches;
-        Plan::EMPTY
-            .array::<CpuSlots>(usize::from(cpus))
-            .and_then(|plan| plan.array::<Partial<P::Lock, CpuPartial>>(per_cpu))
-            .and_then(|plan| plan.array::<Partial<P::Lock, NodePartial>>(usize::from(nodes) * caches))
-            .and_then(|plan| plan.array::<Locked<P::Lock, Barn>>(usize::from(nodes) * caches))
-            .and_then(|plan| plan.array::<NoSheaf>(1))
-            .and_then(|plan| plan.array::<CacheId>(sizes::PLACES))
-            .and_then(|plan| plan.array::<CacheEntry>(caches))
-            .and_then(|plan| plan.array::<AtomicU64>(caches))
-            .and_then(|plan| plan.array::<AtomicBool>(caches))
-            .and_then(|plan| plan.array::<Published<Hot>>(CACHES_MAX))
-            .and_then(|plan| plan.array::<SlabSection>(sections))
-            .and_then(|before| Some((before, before.array::<AtomicU8>(grains)?.array::<Slab>(grains + 1)?)))
-            .expect("metadata of about 33 bytes per page fits the address space")
-    }
-
     /// Creates a slab allocator whose objects are in `memory`, with the caches of `kmalloc`. The secrets of caches are
     /// derived from `seed`.
     ///
@@ -394,22 +345,6 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 .map_err(SlabError::Cache)?;
         }
         Ok(allocator)
-    }
-
-    /// Cuts the tables of slabs off the storage: those of all memory, or the table of sections without memory.
-    fn carve_map(pages: &PageAllocator<'_, P>, memory: &Memory, carver: &mut Carver<'s>) -> Option<SlabMap<'s>> {
-        let geometry = pages.map().geometry();
-        let (grains, sections) = match has_sections::<P>() {
-            true => (0, geometry.sections()),
-            false => (map::grains(memory.pages, pages.page_size()), 0),
-        };
-        let sections = carver.array(sections, |_| SlabSection::absent())?;
-        // SAFETY: each value is `map::NONE`, whose one byte is 0.
-        let kinds = unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get())) }?;
-        // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
-        let slabs = unsafe { carver.zeros(grains + 1, Slab::zeros) }?;
-        let map = SlabMap::new(memory, pages.page_size(), kinds, slabs);
-        Some(if has_sections::<P>() { map.with_sections(geometry, sections) } else { map })
     }
 
     /// Returns the page allocator, for as long as the slab allocator is borrowed:

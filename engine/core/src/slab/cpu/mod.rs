@@ -30,6 +30,7 @@
 pub(super) mod late;
 pub mod locked;
 pub mod section;
+#[doc(hidden)]
 pub mod sheaf;
 
 use core::marker::PhantomData;
@@ -62,6 +63,7 @@ const _: () = assert!(STRIDE == 4096, "the words of a CPU must fill a page");
 /// space between them.
 #[derive(Debug)]
 #[repr(C, align(64))]
+#[doc(hidden)]
 pub struct CpuSlots {
     main: [AtomicU64; CACHES_MAX],
     paired: [AtomicU64; CACHES_MAX],
@@ -92,6 +94,7 @@ impl CpuSlots {
 /// paired    slab of that list     -                   spare sheaf        -
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Slot<'m> {
     /// Word that the fast path uses: a list ([`word`](super::word)), a place in a sheaf ([`Top`](sheaf::Top)), or the
     /// address of a slab's metadata.
@@ -102,6 +105,7 @@ pub struct Slot<'m> {
 
 /// Slots of one cache on all CPUs.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Slots<'m> {
     all: NonNull<CpuSlots>,
     cache: CacheId,
@@ -168,6 +172,7 @@ impl<'m> Slots<'m> {
 
 /// Object that is being freed, with its slab's metadata. The value owns the object.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct FreedObject<'m> {
     object: ObjectAddress,
     slab: &'m Slab,
@@ -212,6 +217,7 @@ impl<'m> FreedObject<'m> {
 /// Result of a push: whether the section took the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an object that was not taken is lost"]
+#[doc(hidden)]
 pub enum PushOutcome {
     /// The object was taken, and the section has ended.
     Done,
@@ -221,6 +227,7 @@ pub enum PushOutcome {
 
 /// Conditional replacement of a word that must be as it was read before.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Exchange<'m> {
     /// Word to replace. Only sections on one CPU, and drains, write it.
     pub word: &'m AtomicU64,
@@ -249,6 +256,7 @@ impl<'m> Exchange<'m> {
 /// Result of an [`Exchange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
+#[doc(hidden)]
 pub enum ExchangeOutcome {
     /// Both words were as they were read, and the word was replaced.
     Done,

@@ -184,22 +184,6 @@ impl<'m> SlabMap<'m> {
         grain & ((1 << self.section_shift) - 1)
     }
 
-    /// Returns the byte of a grain of the range: `NONE` in a hole.
-    #[inline]
-    fn kind_of_grain(&self, grain: usize) -> CacheId {
-        let kind = match self.kinds.get(grain) {
-            Some(kind) => Some(kind),
-            None => self.kind_outlined(grain),
-        };
-        CacheId::new(kind.map_or(NONE.get(), |kind| kind.load(Relaxed)))
-    }
-
-    #[inline(never)]
-    fn kind_outlined(&self, grain: usize) -> Option<&'m AtomicU8> {
-        self.kind_in_section(grain)
-    }
-
-    #[inline(never)]
     fn slab_in_section(&self, grain: usize) -> &'m Slab {
         let section = self.sections.get(grain >> self.section_shift).filter(|section| section.is_present());
         let section = section.filter(|_| grain < self.grains).expect("a slab is in memory of the slab allocator");
@@ -207,10 +191,12 @@ impl<'m> SlabMap<'m> {
         unsafe { section.slab(self.grain_in_section(grain)) }
     }
 
-    /// Returns the byte of a page: the number of its cache, `LARGE` or `NONE`.
-    #[inline]
+    /// Returns the byte of a page: the number of its cache, `LARGE` or `NONE`, which is also that of a page in a hole.
+    #[inline(never)]
     pub fn kind(&self, pfn: Pfn) -> CacheId {
-        self.kind_of_grain(self.grain(pfn))
+        let grain = self.grain(pfn);
+        let kind = self.kinds.get(grain).or_else(|| self.kind_in_section(grain));
+        CacheId::new(kind.map_or(NONE.get(), |kind| kind.load(Relaxed)))
     }
 
     /// Sets the byte of each of these pages.
@@ -224,13 +210,10 @@ impl<'m> SlabMap<'m> {
     }
 
     /// Returns the metadata of the slab that starts at a frame.
-    #[inline]
+    #[inline(never)]
     pub fn slab(&self, pfn: Pfn) -> &'m Slab {
         let grain = self.grain(pfn);
-        match self.slabs.get(grain) {
-            Some(slab) => slab,
-            None => self.slab_in_section(grain),
-        }
+        self.slabs.get(grain).unwrap_or_else(|| self.slab_in_section(grain))
     }
 
     #[inline]
