@@ -38,7 +38,8 @@ pub struct Boot<'a> {
     /// Ranges of memory in use, in bytes: the kernel image, its boot stack, the memory map. They stay Reserved.
     pub reserved: &'a [Range<u64>],
     /// End address of memory that may be [added](Kernel::add_memory) later, in bytes; 0 for none. Costs 32 bytes per
-    /// section of 128 MiB. The metadata comes with the memory.
+    /// section of 128 MiB, 24 without a slab. The metadata comes with the memory. Under `slab.objects=bitmap` the slab
+    /// has its metadata from the start: 33 bytes for each 4 KiB up to this address.
     pub end_max: u64,
     /// End address of zone DMA, by default 16 MiB; a multiple of 4 MiB.
     pub dma_end: u64,
@@ -407,7 +408,8 @@ impl<H: Cpu> Kernel<H> {
 
     /// Adds memory that was not present at boot, in whole pageblocks below [`Boot::end_max`], and returns the number of
     /// frames that this makes free. The metadata of the range is placed at its start and takes 386 KiB for each new
-    /// section of 128 MiB, with pages of 4 KiB, and 1,056 KiB more if there is a slab. The memory can be removed by
+    /// section of 128 MiB, with pages of 4 KiB, and 1,056 KiB more if there is a slab, except under
+    /// `slab.objects=bitmap`. The memory can be removed by
     /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays. linux:
     /// mm/memory_hotplug.c:add_memory, mhp_supports_memmap_on_memory
     ///
@@ -466,9 +468,9 @@ impl<H: Cpu> super::Engine<H> {
     /// As for [`Kernel::add_memory`].
     unsafe fn add(&'static self, range: &page::Range) -> Result<u32, SetupError> {
         let (frames, size) = (range.start..range.end, u64::from(H::PAGE_SIZE));
-        let of_slab = self.slab().map_or(Layout::new::<()>(), |slab| slab.online_layout(&frames));
-        let of_pages = self.pages.online_layout(range);
-        let layout = extended(of_pages, of_slab);
+        let slab_metadata = self.slab().map_or(Layout::new::<()>(), |slab| slab.online_layout(&frames));
+        let page_metadata = self.pages.online_layout(range);
+        let layout = extended(page_metadata, slab_metadata);
         let (needed, largest) = (layout.size() as u64, u64::from(range.end.raw() - range.start.raw()) * size);
         if needed > largest {
             return Err(SetupError::NoRoom { needed, largest });
@@ -476,9 +478,9 @@ impl<H: Cpu> super::Engine<H> {
         // SAFETY: the caller promises that the range is mapped and unused, and the frames that hold the metadata are
         // not released below.
         let mut metadata = Metadata { rest: unsafe { self.memory.bytes(range.start, layout.size()) } };
-        self.pages.online(range, metadata.cut(of_pages))?;
+        self.pages.online(range, metadata.cut(page_metadata))?;
         if let Some(slab) = self.slab() {
-            slab.online(&frames, metadata.cut(of_slab))?;
+            slab.online(&frames, metadata.cut(slab_metadata))?;
         }
         let start = range.start.offset(needed.div_ceil(size) as u32);
         self.pages.release(start, range.end)?;

@@ -54,7 +54,7 @@ impl<T, H: Cpu> Cache<T, H> {
         let mut retry = engine::<H>().retry(gfp);
         let object = loop {
             match self.slabs().alloc(gfp) {
-                Err(error) if retry.is_worthwhile(error.into()) => {}
+                Err(error) if retry.free_idle_once(error.into()) => {}
                 answer => break answer?,
             }
         };

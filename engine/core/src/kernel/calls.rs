@@ -147,23 +147,27 @@ impl Part {
 
 /// Time limit of a wait for an answer.
 struct Bound {
-    rounds: u64,
     started: Option<u64>,
+    /// Latest time that the clock has shown.
+    latest: Option<u64>,
+    /// Rounds since the clock has advanced.
+    rounds: u64,
 }
 
 impl Bound {
     fn new<H: Cpu>() -> Bound {
-        Bound { rounds: 0, started: H::time() }
+        let started = H::time();
+        Bound { started, latest: started, rounds: 0 }
     }
 
-    /// Counts a round and returns whether another is allowed. A clock that has not advanced, or went backwards, counts
-    /// as none.
+    /// Counts a round and returns whether another is allowed. Rounds are limited while the clock does not advance, so a
+    /// clock that stops or goes backwards does not make the wait endless.
     fn lasts<H: Cpu>(&mut self) -> bool {
-        self.rounds += 1;
-        match self.started.zip(H::time()) {
-            Some((started, now)) if now > started => now - started <= H::CALL_NANOS_MAX,
-            _ => self.rounds <= H::CALL_ROUNDS_MAX,
-        }
+        let now = H::time();
+        self.rounds = if now > self.latest { 0 } else { self.rounds + 1 };
+        self.latest = self.latest.max(now);
+        let nanos = self.started.zip(self.latest).map_or(0, |(started, latest)| latest - started);
+        nanos <= H::CALL_NANOS_MAX && self.rounds <= H::CALL_ROUNDS_MAX
     }
 }
 

@@ -38,7 +38,7 @@ impl<H: Cpu> Kernel<H> {
         let mut retry = engine.retry(gfp);
         let start = loop {
             match engine.pages.alloc_contig_pages(gfp, pages, place) {
-                Err(error) if retry.is_worthwhile(error.into()) => {}
+                Err(error) if engine.has_zone_of(pages) && retry.free_idle_once(error.into()) => {}
                 answer => break answer?,
             }
         };

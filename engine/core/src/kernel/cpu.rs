@@ -48,7 +48,8 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
     const SLAB_DEBUG: bool = false;
     /// Page size in bytes: a power of two, at least 4 KiB.
     const PAGE_SIZE: u32 = 4096;
-    /// Rounds of [`wait`](Self::wait) after which a call times out, if there is no [`time`](Self::time).
+    /// Rounds of [`wait`](Self::wait) after which a call times out, while [`time`](Self::time) does not advance or if
+    /// there is no clock.
     const CALL_ROUNDS_MAX: u64 = 1 << 28;
     /// Nanoseconds after which a call times out, if there is a [`time`](Self::time).
     const CALL_NANOS_MAX: u64 = 10_000_000_000;
@@ -80,7 +81,7 @@ pub unsafe trait Cpu: Promises + Sized + 'static {
     }
 
     /// Returns the nanoseconds since a fixed moment, which is the same for all CPUs; `None` if there is no clock. While
-    /// the clock does not advance, or if it went backwards, rounds are counted instead.
+    /// the clock does not advance, [`CALL_ROUNDS_MAX`](Self::CALL_ROUNDS_MAX) limits a wait.
     fn time() -> Option<u64> {
         None
     }

@@ -28,9 +28,10 @@ use crate::slab::ObjectError;
 /// (4 MiB) of which [`Boot::direct_map`](super::Boot::direct_map) is no multiple, and if [`Cpu::CACHES`] is 0. In every
 /// context but [`Context::Task`], as reported by [`Promises::task`](super::Promises::task), requests do not reclaim,
 /// and requests of a size or alignment above the largest block fail. Debug builds panic if `task` reports
-/// [`Context::Task`] to a request with interrupts off, once a callback has found memory with interrupts on. `realloc`
-/// keeps the memory in place if it shrinks, or grows within its [`ksize`](crate::slab::SlabAllocator::ksize); it moves
-/// memory that shrinks from above the largest block to below.
+/// [`Context::Task`] to a request with interrupts off, if callbacks have found memory only with interrupts on. As in
+/// all checks of debug builds, the panic must abort. `realloc` keeps the memory in place if it shrinks, or grows within
+/// its [`ksize`](crate::slab::SlabAllocator::ksize); it moves memory that shrinks from above the largest block to
+/// below.
 ///
 /// A free is refused if the address does not belong to the heap or is detected as free. A refused free is reported to
 /// [`Promises::slab_error`](super::Promises::slab_error) and changes nothing. The [module](super#invalid-frees) lists
@@ -62,7 +63,7 @@ impl<H: Cpu> Heap<H> {
         let mut retry = engine.retry(gfp | flags);
         loop {
             match alloc_object(slab, layout, gfp | flags) {
-                Err(error) if retry.is_worthwhile(error.into()) => {}
+                Err(error) if retry.free_idle_once(error.into()) => {}
                 answer => return answer.map_or(null_mut(), NonNull::as_ptr),
             }
         }
@@ -75,12 +76,16 @@ impl<H: Cpu> Heap<H> {
     ///
     /// Interrupts that are off do not prove that the caller is an interrupt handler: they are also off at boot, and
     /// under a spin lock of the kernel. They matter only if a callback runs there that otherwise runs with interrupts
-    /// on. So nothing is checked before a callback has found memory with interrupts on.
+    /// on. So nothing is checked before a callback has found memory with interrupts on, and after one has found memory
+    /// with interrupts off.
     fn expect_no_interrupt(&self, task: Task) {
         if task.context != Context::Task || task.memalloc || H::irqs_disabled() != Some(true) {
             return;
         }
-        let may_reclaim = !ReclaimScope::<H>::is_entered() && self.kernel().callback_worked.swap(false, Relaxed);
+        let worked = &self.kernel().callbacks_worked;
+        let may_reclaim = !ReclaimScope::<H>::is_entered()
+            && !worked.with_irqs_off.load(Relaxed)
+            && worked.with_irqs_on.swap(false, Relaxed);
         assert!(
             !may_reclaim,
             "the heap may reclaim here with interrupts off, because `Promises::task` reports `Context::Task`; report \

@@ -152,10 +152,16 @@ pub struct Kernel<H: Cpu> {
     state: AtomicU8,
     /// Array of the CPUs' parts; null before it is carved.
     parts: AtomicPtr<Part>,
-    /// Whether a callback has found memory for a caller with interrupts on; debug builds only ([`Heap`] reads it).
-    callback_worked: AtomicBool,
+    /// Whether callbacks have found memory; debug builds only ([`Heap`] reads it).
+    callbacks_worked: CallbacksWorked,
     /// Written by the CPU that moved the state to `BEGUN`; read by all CPUs once the state is `READY`.
     engine: UnsafeCell<MaybeUninit<Engine<H>>>,
+}
+
+/// Callers for which callbacks have found memory.
+struct CallbacksWorked {
+    with_irqs_on: AtomicBool,
+    with_irqs_off: AtomicBool,
 }
 
 /// Contents of a kernel's allocator after set-up.
@@ -165,7 +171,8 @@ struct Engine<H: Cpu> {
     slab: MaybeUninit<SlabOf<H>>,
     memory: DirectMap,
     zones: ZoneLimits,
-    /// Frames that may be online now or later, between the lowest one at boot and [`Boot::end_max`].
+    /// Frames that may be online now or later: from the lowest one at boot up to the end of memory or, if that is
+    /// higher, [`Boot::end_max`].
     span: Range<Pfn>,
 }
 
@@ -238,7 +245,10 @@ impl<H: Cpu> Kernel<H> {
         Kernel {
             state: AtomicU8::new(FRESH),
             parts: AtomicPtr::new(null_mut()),
-            callback_worked: AtomicBool::new(false),
+            callbacks_worked: CallbacksWorked {
+                with_irqs_on: AtomicBool::new(false),
+                with_irqs_off: AtomicBool::new(false),
+            },
             engine: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }

@@ -103,9 +103,13 @@ impl<H: Cpu> Platform for KernelPlatform<H> {
     }
 }
 
-/// Records in debug builds that a callback has found memory while interrupts were on.
+/// Records in debug builds whether interrupts were on when a callback found memory.
 fn note_callback<H: Cpu>(has_found_memory: bool) {
-    if cfg!(debug_assertions) && has_found_memory && H::irqs_disabled() == Some(false) {
-        H::kernel().callback_worked.store(true, Relaxed);
+    if cfg!(debug_assertions)
+        && has_found_memory
+        && let Some(is_off) = H::irqs_disabled()
+    {
+        let worked = &H::kernel().callbacks_worked;
+        if is_off { &worked.with_irqs_off } else { &worked.with_irqs_on }.store(true, Relaxed);
     }
 }

@@ -37,13 +37,18 @@ impl<H: Cpu> Engine<H> {
     #[inline(never)]
     #[track_caller]
     pub(super) fn kmalloc_again(&self, size: usize, gfp: Gfp, error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
-        let slab = self.slab().filter(|_| self.free_idle(gfp, error.into())).ok_or(error)?;
-        slab.kmalloc(size, gfp)
+        let Some(slab) = self.slab() else { return Err(error) };
+        if self.free_idle(gfp, error.into()) { slab.kmalloc(size, gfp) } else { Err(error) }
+    }
+
+    /// Returns whether some zone has this many pages. If not, a range of them is not free after any amount of work.
+    pub(super) fn has_zone_of(&self, pages: u32) -> bool {
+        self.pages.zones().iter().any(|zone| zone.present() >= u64::from(pages))
     }
 
     /// Frees idle objects and pages for a request that failed. Returns `false` and frees nothing if the request is
-    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. With interrupts off it waits for no CPU,
-    /// because that CPU may be waiting for this one in a way that the engine does not know.
+    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. With interrupts
+    /// off it waits for no CPU, because that CPU may be waiting for this one in a way that the engine does not know.
     #[cold]
     #[inline(never)]
     fn free_idle(&self, gfp: Gfp, error: Error) -> bool {
@@ -61,10 +66,10 @@ impl<H: Cpu> Engine<H> {
 }
 
 impl<H: Cpu> Retry<'_, H> {
-    /// Returns whether a request that failed with this error is to be repeated, after freeing idle memory for it. Returns
-    /// `true` at most once.
+    /// Frees idle memory for a request that failed with this error, at most once. Returns whether the request is to be
+    /// repeated.
     #[inline(always)]
-    pub(super) fn is_worthwhile(&mut self, error: Error) -> bool {
+    pub(super) fn free_idle_once(&mut self, error: Error) -> bool {
         !core::mem::replace(&mut self.is_used, true) && self.engine.free_idle(self.gfp, error)
     }
 }

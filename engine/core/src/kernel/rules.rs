@@ -147,8 +147,8 @@
 //! handler that answers.
 //!
 //! A call times out after [`Cpu::CALL_NANOS_MAX`](super::Cpu::CALL_NANOS_MAX), or after
-//! [`Cpu::CALL_ROUNDS_MAX`](super::Cpu::CALL_ROUNDS_MAX) rounds if there is no clock. The CPU is then reported to
-//! [`Promises::unanswered`](super::Promises::unanswered). The objects and slabs that it may be using are lost, and
+//! [`Cpu::CALL_ROUNDS_MAX`](super::Cpu::CALL_ROUNDS_MAX) rounds without progress of the clock. The CPU is then reported
+//! to [`Promises::unanswered`](super::Promises::unanswered). The objects and slabs that it may be using are lost, and
 //! nothing else. Until the CPU answers, no further call waits for it, and it keeps what it has cached.
 //!
 //! # Stack

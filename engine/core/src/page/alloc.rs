@@ -76,7 +76,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`alloc_pages`](Self::alloc_pages).
     pub fn alloc_frozen_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
         let cpu = self.platform.cpu();
-        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::NOBODY)
+        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::FROZEN)
     }
 
     /// Allocates a block like [`alloc_frozen_pages`](Self::alloc_frozen_pages), near a given node.
@@ -87,7 +87,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
         }
-        self.alloc(node, gfp, order, Holder::NOBODY)
+        self.alloc(node, gfp, order, Holder::FROZEN)
     }
 
     /// Allocates a block like [`alloc_frozen_pages_node`](Self::alloc_frozen_pages_node), for a slab. Only the slab
@@ -318,9 +318,9 @@ impl Holder {
     /// A handle, with one reference. The block is pinned.
     pub(super) const HANDLE: Holder = Holder(Holder::CALLER.0.pinned());
     /// No reference: the block is frozen.
-    pub(super) const NOBODY: Holder = Holder::many(0);
+    pub(super) const FROZEN: Holder = Holder::many(0);
     /// No reference; the block belongs to a slab.
-    pub(super) const SLAB: Holder = Holder(Holder::NOBODY.0.slab());
+    pub(super) const SLAB: Holder = Holder(Holder::FROZEN.0.slab());
 
     /// Returns the caller with this many references as the holder.
     pub(super) const fn many(refs: u32) -> Holder {

@@ -97,7 +97,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn move_longterm(&self, block: Candidate, wanted: Gfp) -> Result<Pfn, PinError> {
         let (order, effort) = (block.word.order(), CompactEffort::SyncFull);
-        if !self.platform.can_isolate(&Isolation { pfn: block.pfn, order, gfp: wanted, effort }) {
+        let isolation = Isolation { pfn: block.pfn, order, gfp: wanted, effort };
+        if !self.platform.migrates() || !self.platform.can_isolate(&isolation) {
             return Err(PinError::Refused);
         }
         let node = self.zone_around(self.map.pageblock(block.pfn)).node();

@@ -63,10 +63,11 @@ pub trait Platform {
 
     /// Whether every allocator has only one node, so that code for several nodes is removed at compile time.
     const ONE_NODE: bool = false;
-    /// Set if the memory of a slab has holes that are not worth metadata: 33 bytes for each 4 KiB. The slab then has
-    /// tables for each section of memory, which are added with the memory, and a free costs one load more. Only for
-    /// platforms that fix their [`POLICY`](Self::POLICY), except under `slab.objects=bitmap`, which needs one table.
-    /// linux: CONFIG_SPARSEMEM
+    /// Whether the slab's metadata, 33 bytes for each 4 KiB, is allocated by section of memory instead of for its whole
+    /// range. A free then costs one load more. Ignored if [`POLICY`](Self::POLICY) is `None` or has
+    /// `slab.objects=bitmap`, which needs one table. Only the platform of [`kernel`](crate::kernel) sets it, because
+    /// sections are added with the memory. linux: CONFIG_SPARSEMEM
+    #[doc(hidden)]
     const SPARSEMEM: bool = false;
 
     /// Whether caches of a slab can be checked ([`CacheFlags::DEBUG`](crate::slab::CacheFlags::DEBUG)). If not, the

@@ -14,7 +14,7 @@ use crate::platform::Platform;
 impl<'s, P: Platform, C: CpuLocal> SlabAllocator<'s, '_, P, C> {
     /// Returns the layout of the storage that [`online`](Self::online) needs for these frames: 33 bytes for each 4 KiB
     /// of the sections that have no storage yet. Empty without [`SPARSEMEM`](Platform::SPARSEMEM).
-    pub fn online_layout(&self, frames: &Range<Pfn>) -> Layout {
+    pub(crate) fn online_layout(&self, frames: &Range<Pfn>) -> Layout {
         match has_sections::<P>() {
             true => self.map.layout_of(self.pages.map().geometry().sections_of(frames)),
             false => Layout::new::<()>(),
@@ -27,7 +27,7 @@ impl<'s, P: Platform, C: CpuLocal> SlabAllocator<'s, '_, P, C> {
     ///
     /// # Errors
     /// [`SlabError::Storage`] if the storage is smaller than [`online_layout`](Self::online_layout) requires.
-    pub fn online(&self, frames: &Range<Pfn>, storage: impl Into<Storage<'s>>) -> Result<(), SlabError> {
+    pub(crate) fn online(&self, frames: &Range<Pfn>, storage: impl Into<Storage<'s>>) -> Result<(), SlabError> {
         if !has_sections::<P>() {
             return Ok(());
         }

@@ -106,8 +106,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Returns the addresses of the tables that describe the use of each page. Readers outside the process find the
-    /// tables there as long as the allocator exists. With [`SPARSEMEM`](Platform::SPARSEMEM) there are no such tables
-    /// of all memory, and the two addresses are those of empty tables.
+    /// tables there as long as the allocator exists. In a kernel the tables are by section of memory, and these two are
+    /// empty.
     pub fn tables(&self) -> Tables {
         let [kinds, slabs] = self.map.tables();
         Tables {

@@ -130,7 +130,6 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
 
     /// Puts a claimed block on the head of a list like [`free_unref_page_commit`](Self::free_unref_page_commit), by a
     /// call.
-    #[cold]
     #[inline(never)]
     pub(super) fn free_to_list(self, freed: ClaimedBlock, frame: &Frame, index: u8) {
         self.free_unref_page_commit(freed, frame, index);

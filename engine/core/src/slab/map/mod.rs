@@ -54,7 +54,7 @@ pub struct SlabMap<'m> {
     /// Number that is added to an address divided by 128 to get the address of its grain's metadata, with one table.
     slabs_origin: u64,
     /// Sections of memory with holes; empty if the tables are of the whole range.
-    sections: &'m [SlabSection],
+    sections: &'m [SlabSection<'m>],
     /// Number of grains of the range, those of holes included.
     grains: usize,
     /// Shift from a grain to its section; with one table, all grains are in section 0.
@@ -91,9 +91,10 @@ impl<'m> SlabMap<'m> {
 
     /// Returns the map of the page allocator's whole range, in sections that have no memory yet. `self` is the map of
     /// the same memory, without tables.
-    pub(super) fn with_sections(self, geometry: Geometry, sections: &'m [SlabSection]) -> SlabMap<'m> {
+    pub(super) fn with_sections(self, geometry: Geometry, sections: &'m [SlabSection<'m>]) -> SlabMap<'m> {
         assert_eq!(sections.len(), geometry.sections(), "the number of sections is not that of the page allocator");
         let Range { start, end } = geometry.frames();
+        assert!(self.first >= start.raw(), "the memory of the slab begins below that of the page allocator");
         let below = u64::from(self.first - start.raw()) << (self.page_grains_shift + GRAIN_SHIFT);
         SlabMap {
             base: self.base - below,
@@ -204,8 +205,8 @@ impl<'m> SlabMap<'m> {
     pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: CacheId) {
         let first = self.grain(pfn);
         for grain in first..first + ((pages as usize) << self.page_grains_shift) {
-            let of_grain = self.kinds.get(grain).or_else(|| self.kind_in_section(grain));
-            of_grain.expect("a slab is in memory of the slab allocator").store(kind.get(), Relaxed);
+            let stored = self.kinds.get(grain).or_else(|| self.kind_in_section(grain));
+            stored.expect("a slab is in memory of the slab allocator").store(kind.get(), Relaxed);
         }
     }
 

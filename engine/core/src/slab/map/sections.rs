@@ -8,6 +8,7 @@
 //! linux: mm/sparse.c
 
 use core::alloc::Layout;
+use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::with_exposed_provenance;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -29,12 +30,16 @@ pub(crate) const fn has_sections<P: Platform>() -> bool {
 
 /// The place of a section's tables: the address of its first byte, or 0 if the section has no memory.
 #[derive(Debug)]
-pub(in crate::slab) struct SlabSection(AtomicUsize);
+pub(in crate::slab) struct SlabSection<'m> {
+    place: AtomicUsize,
+    /// Makes the type invariant in `'m`, so that tables with a shorter lifetime than the map are rejected.
+    tables: PhantomData<fn(&'m ()) -> &'m ()>,
+}
 
-impl SlabSection {
+impl<'m> SlabSection<'m> {
     /// Returns a section without memory.
-    pub(in crate::slab) const fn absent() -> SlabSection {
-        SlabSection(AtomicUsize::new(0))
+    pub(in crate::slab) const fn absent() -> SlabSection<'m> {
+        SlabSection { place: AtomicUsize::new(0), tables: PhantomData }
     }
 
     /// Returns the layout of the tables of a section of this many grains.
@@ -43,12 +48,12 @@ impl SlabSection {
     }
 
     pub(super) fn is_present(&self) -> bool {
-        self.0.load(Acquire) != 0
+        self.place.load(Acquire) != 0
     }
 
     /// Gives the section its tables, of this many grains, from `storage`. If the section has tables already, the new
     /// ones stay unused. Returns `None` if the storage is too small.
-    pub(super) fn add(&self, grains: usize, storage: &mut Carver<'_>) -> Option<()> {
+    pub(super) fn add(&self, grains: usize, storage: &mut Carver<'m>) -> Option<()> {
         // SAFETY: `Slab::zeros` returns metadata whose bytes are all 0.
         let slabs = unsafe { storage.zeros(grains, Slab::zeros) }?;
         // SAFETY: each value is `NONE`, whose one byte is 0.
@@ -58,7 +63,7 @@ impl SlabSection {
             "the two tables of a section are not adjacent"
         );
         slabs.as_mut_ptr().expose_provenance();
-        _ = self.0.compare_exchange(0, kinds.as_mut_ptr().expose_provenance(), Release, Relaxed);
+        _ = self.place.compare_exchange(0, kinds.as_mut_ptr().expose_provenance(), Release, Relaxed);
         Some(())
     }
 
@@ -67,8 +72,8 @@ impl SlabSection {
     /// # Safety
     /// The grain, counted from the section's first, is below the number for which the section's tables were added.
     #[inline(always)]
-    pub(super) unsafe fn kind<'m>(&self, grain: usize) -> Option<&'m AtomicU8> {
-        let place = self.0.load(Acquire);
+    pub(super) unsafe fn kind(&self, grain: usize) -> Option<&'m AtomicU8> {
+        let place = self.place.load(Acquire);
         // SAFETY: a place that is not 0 is the address of the table of bytes that `add` carved, whose provenance it
         // exposed, and the caller promises that the grain is in it. The table stays for as long as the map.
         (place != 0).then(|| unsafe { &*with_exposed_provenance::<AtomicU8>(place + grain) })
@@ -79,8 +84,8 @@ impl SlabSection {
     /// # Safety
     /// The section has memory; otherwise as for [`kind`](Self::kind).
     #[inline(always)]
-    pub(super) unsafe fn slab<'m>(&self, grain: usize) -> &'m Slab {
-        let metadata = self.0.load(Acquire) - (grain + 1) * size_of::<Slab>();
+    pub(super) unsafe fn slab(&self, grain: usize) -> &'m Slab {
+        let metadata = self.place.load(Acquire) - (grain + 1) * size_of::<Slab>();
         // SAFETY: the section has memory, so its metadata ends at the address that was loaded, in descending order from
         // there. `add` exposed its provenance, and the caller promises that the grain is in the table.
         unsafe { &*with_exposed_provenance::<Slab>(metadata) }

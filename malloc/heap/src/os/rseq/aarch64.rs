@@ -1,5 +1,4 @@
-//! Sections for aarch64 in assembly; they correspond to those for x86-64 instruction by instruction, where aarch64 has
-//! an equivalent.
+//! Sections for aarch64 in assembly. They correspond to those for x86-64, where possible instruction by instruction.
 //!
 //! ```text
 //! 30   arm: store the descriptor           <- 60: the signature precedes it; jumps back to 30
@@ -284,7 +283,6 @@ pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
         section!(
             body concat!(slot_of_cpu!(),
                 "ldr {value}, [{at}]
-                mov {next}, xzr
                 ldr {object}, [{value}]
                 cbz {object}, 50f
                 sub {value}, {value}, #{step}
@@ -298,10 +296,13 @@ pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
             shift = const STRIDE_SHIFT,
             step = const Top::STEP,
         );
-        // Most callers write to an object soon after they get it. The entry below the last object is 0.
-        asm!("prfm pstl1keep, [{next}]", next = in(reg) next, options(nostack, preserves_flags, readonly));
     }
-    (object != 0).then_some(object)
+    // An empty sheaf has no object, and `next` was not written.
+    (object != 0).then(|| {
+        // SAFETY: a prefetch changes no memory, and does not fault at any address.
+        unsafe { asm!("prfm pstl1keep, [{}]", in(reg) next, options(nostack, preserves_flags, readonly)) };
+        object
+    })
 }
 
 /// Implements [`CpuLocal::push_sheaf`](freehold::slab::cpu::CpuLocal::push_sheaf).

@@ -125,3 +125,10 @@ pub(super) unsafe fn lower(count: *mut u32) -> LowerOutcome {
     }
     LowerOutcome::Held
 }
+
+/// Prefetches the cache line at an address, in a state in which it can be written.
+#[inline(always)]
+pub(in crate::os::rseq) fn prefetch_for_write(address: u64) {
+    // SAFETY: a prefetch changes no memory, and does not fault at any address.
+    unsafe { asm!("prefetchw byte ptr [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) };
+}

@@ -15,7 +15,7 @@ const _: () = assert!(Sheaf::BOTTOM == 0, "`BOTTOM` must be 0: one test detects 
 
 macro_rules! pop_sheaf {
     ($defect:ident, $area:ident, $slots:ident) => {{
-        let object: u64;
+        let (object, next): (u64, u64);
         // SAFETY: the caller promises a registered area. Within the section a main sheaf belongs to its CPU, and the
         // section writes only the slot's word.
         unsafe {
@@ -29,19 +29,23 @@ macro_rules! pop_sheaf {
                     sub {value}, {step}
                     mov {next}, qword ptr [{value}]",
                 commit "mov qword ptr [{at} + {place} * 8], {value}",
-                after "prefetchw byte ptr [{next}]",
+                after "",
                 area = in(reg) $area,
                 all = in(reg) $slots.as_ptr(),
                 place = in(reg) $slots.place(),
                 object = out(reg) object,
-                next = out(reg) _,
+                next = out(reg) next,
                 at = out(reg) _,
                 value = out(reg) _,
                 shift = const STRIDE_SHIFT,
                 step = const Top::STEP,
             );
         }
-        (object != 0).then_some(object)
+        // An empty sheaf has no object, and `next` was not written.
+        (object != 0).then(|| {
+            $crate::os::rseq::arch::prefetch_for_write(next);
+            object
+        })
     }};
 }
 
