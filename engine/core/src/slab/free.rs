@@ -20,6 +20,7 @@ use super::cpu::{CpuLocal, Exchange, ExchangeOutcome, FreedObject, PushOutcome};
 use super::debug::Call;
 use super::fast_path::{AnyFastPath, FastPath, only_sheaves};
 use super::freelist::{Chain, set_freepointer};
+use super::hot::Hot;
 use super::id::CacheId;
 use super::partial::{CpuPartial, List};
 use super::slab::{Owner, Queue, Slab};
@@ -49,13 +50,29 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if !hot.is_for_sections(object) {
             return self.slab_free_other(id, object);
         }
-        // SAFETY: the address is in a page of a cache, so it and the start of its slab are in the range. An object
-        // starts there, as `is_for_sections` found, and the caller gives it up.
-        let freed = unsafe { FreedObject::new(object, self.map.slab_at::<P>(object.slab(hot.mask)), hot.mask) };
+        // SAFETY: the address is in a page of a cache. An object starts there, as `is_for_sections` found, and the caller
+        // gives it up.
+        let freed = unsafe { self.freed_object(object, hot) };
         match F::push::<P, C>(&self.local, self.slots(id), hot, freed) {
             PushOutcome::Done => Ok(()),
             PushOutcome::Refused => self.slab_free_slow(id, object),
         }
+    }
+
+    /// Returns a freed object for a fast path. With sheaves alone, it has no slab of its own, whose look-up would cost
+    /// the free of each object.
+    ///
+    /// # Safety
+    /// The object is in a page of the cache of `hot`, which was allocated from there, and its user gives it up.
+    #[inline(always)]
+    pub(super) unsafe fn freed_object(&self, object: ObjectAddress, hot: &Hot) -> FreedObject<'_> {
+        let slab = match only_sheaves::<P>() {
+            true => self.map.nowhere(),
+            // SAFETY: the page belongs to a cache, so the address and the start of its slab are in memory of the range.
+            false => unsafe { self.map.slab_at::<P>(object.slab(hot.mask)) },
+        };
+        // SAFETY: the caller gives the object up, and the slab is the object's unless all fast paths are of sheaves.
+        unsafe { FreedObject::new(object, slab, hot.mask) }
     }
 
     /// Frees an address that fast paths refuse: an object whose node must be determined, an object of a checked cache,

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::address::ObjectAddress;
 use super::config::CacheConfig;
-use super::cpu::{CpuLocal, FreedObject, PushOutcome};
+use super::cpu::{CpuLocal, PushOutcome};
 use super::fast_path::{AnyFastPath, FastPath};
 use super::id::CacheId;
 use super::sizes::{TABLE_MAX, sizes};
@@ -172,9 +172,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if !hot.is_for_sections(object) {
             return PushOutcome::Refused;
         }
-        // SAFETY: the page belongs to a cache, so the address and the start of its slab are in the range. An object
-        // starts at the address, as `is_for_sections` found, and the caller gives it up.
-        let freed = unsafe { FreedObject::new(object, self.map.slab_at::<P>(object.slab(hot.mask)), hot.mask) };
+        // SAFETY: the page belongs to a cache. An object starts at the address, as `is_for_sections` found, and the caller
+        // gives it up.
+        let freed = unsafe { self.freed_object(object, hot) };
         F::push::<P, C>(&self.local, self.slots(kind), hot, freed)
     }
 

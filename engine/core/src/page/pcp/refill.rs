@@ -15,9 +15,8 @@ use crate::policy::pcp;
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Takes a block from a CPU's list and sets its word to `word`, without a refill. Returns `None`, and changes
-    /// nothing, if the list has no block or is locked, or the order has no list. Always inlined, because a call would
-    /// cost a fifth of an allocation.
-    #[inline(always)]
+    /// nothing, if the list has no block or is locked, or the order has no list.
+    #[inline]
     pub(in crate::page) fn pop_pcplist(
         &self,
         cpu: CpuId,

@@ -183,7 +183,8 @@ impl<'m> FreedObject<'m> {
     /// Creates the value for an object of `slab`, all of whose addresses agree in the bits of `mask`.
     ///
     /// # Safety
-    /// The object was allocated from this slab and is not used any more. The value owns the object from now on.
+    /// The object was allocated from this slab and is not used any more. The value owns the object from now on. For a
+    /// fast path of sheaves, which uses only the address of the object, the slab may be any.
     #[inline(always)]
     pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: SlabMask) -> FreedObject<'m> {
         FreedObject { object, slab, mask }

@@ -59,6 +59,8 @@ pub struct SlabMap<'m> {
     grains: usize,
     /// Shift from a grain to its section; with one table, all grains are in section 0.
     section_shift: u32,
+    /// Mask of a grain's place in its section.
+    section_mask: usize,
     /// Shift from a frame's index to its first grain.
     page_grains_shift: u32,
     slabs: &'m [Slab],
@@ -81,6 +83,7 @@ impl<'m> SlabMap<'m> {
             page_grains_shift,
             grains: kinds.len(),
             section_shift: usize::BITS - 1,
+            section_mask: usize::MAX,
             sections: &[],
             kinds,
             slabs,
@@ -101,6 +104,7 @@ impl<'m> SlabMap<'m> {
             first: start.raw(),
             grains: ((end.raw() - start.raw()) as usize) << self.page_grains_shift,
             section_shift: SECTION_ORDER + self.page_grains_shift,
+            section_mask: (1 << (SECTION_ORDER + self.page_grains_shift)) - 1,
             sections,
             ..self
         }
@@ -142,8 +146,11 @@ impl<'m> SlabMap<'m> {
     #[inline(always)]
     pub fn kind_at<P: Platform>(&self, address: u64) -> Option<CacheId> {
         let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
-        let kind =
-            if has_sections::<P>() { self.kind_in_section(grain as usize)? } else { self.kinds.get(grain as usize)? };
+        let kind = match has_sections::<P>() {
+            // SAFETY: the maps of allocators on such a platform have sections.
+            true => unsafe { self.kind_in_section(grain as usize) }?,
+            false => self.kinds.get(grain as usize)?,
+        };
         Some(CacheId::new(kind.load(Relaxed)))
     }
 
@@ -168,21 +175,32 @@ impl<'m> SlabMap<'m> {
         unsafe { &*(metadata as *const Slab) }
     }
 
+    /// Returns the byte of a grain; `None` if the grain is in no memory of the range.
+    fn kind_of_grain(&self, grain: usize) -> Option<&'m AtomicU8> {
+        match self.sections.is_empty() {
+            true => self.kinds.get(grain),
+            // SAFETY: the map has sections.
+            false => unsafe { self.kind_in_section(grain) },
+        }
+    }
+
     /// Returns the byte of a grain in a section; `None` if the grain is in no memory of the range.
+    ///
+    /// # Safety
+    /// The map has sections.
     #[inline(always)]
-    fn kind_in_section(&self, grain: usize) -> Option<&'m AtomicU8> {
+    unsafe fn kind_in_section(&self, grain: usize) -> Option<&'m AtomicU8> {
         if grain >= self.grains {
             return None;
         }
-        let section = self.sections.get(grain >> self.section_shift)?;
-        // SAFETY: the grain is in the range, so the tables of its section have an entry for it.
-        unsafe { section.kind(self.grain_in_section(grain)) }
+        // SAFETY: the grain is in the range, so it is in one of the sections, whose tables have an entry for it.
+        unsafe { self.sections.get_unchecked(grain >> self.section_shift).kind(self.grain_in_section(grain)) }
     }
 
     /// Returns the place of a grain in its section.
     #[inline(always)]
     fn grain_in_section(&self, grain: usize) -> usize {
-        grain & ((1 << self.section_shift) - 1)
+        grain & self.section_mask
     }
 
     fn slab_in_section(&self, grain: usize) -> &'m Slab {
@@ -196,7 +214,7 @@ impl<'m> SlabMap<'m> {
     #[inline(never)]
     pub fn kind(&self, pfn: Pfn) -> CacheId {
         let grain = self.grain(pfn);
-        let kind = self.kinds.get(grain).or_else(|| self.kind_in_section(grain));
+        let kind = self.kind_of_grain(grain);
         CacheId::new(kind.map_or(NONE.get(), |kind| kind.load(Relaxed)))
     }
 
@@ -205,7 +223,7 @@ impl<'m> SlabMap<'m> {
     pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: CacheId) {
         let first = self.grain(pfn);
         for grain in first..first + ((pages as usize) << self.page_grains_shift) {
-            let stored = self.kinds.get(grain).or_else(|| self.kind_in_section(grain));
+            let stored = self.kind_of_grain(grain);
             stored.expect("a slab is in memory of the slab allocator").store(kind.get(), Relaxed);
         }
     }

@@ -74,18 +74,23 @@ impl<'m> SlabSection<'m> {
     #[inline(always)]
     pub(super) unsafe fn kind(&self, grain: usize) -> Option<&'m AtomicU8> {
         let place = self.place.load(Acquire);
+        if place == 0 {
+            return None;
+        }
         // SAFETY: a place that is not 0 is the address of the table of bytes that `add` carved, whose provenance it
         // exposed, and the caller promises that the grain is in it. The table stays for as long as the map.
-        (place != 0).then(|| unsafe { &*with_exposed_provenance::<AtomicU8>(place + grain) })
+        Some(unsafe { &*with_exposed_provenance::<AtomicU8>(place + grain) })
     }
 
     /// Returns the metadata of a grain.
     ///
     /// # Safety
-    /// The section has memory; otherwise as for [`kind`](Self::kind).
+    /// The caller has found that the section has memory, or owns memory in it; otherwise as for [`kind`](Self::kind).
     #[inline(always)]
     pub(super) unsafe fn slab(&self, grain: usize) -> &'m Slab {
-        let metadata = self.place.load(Acquire) - (grain + 1) * size_of::<Slab>();
+        // The caller has synchronized with the call that added the tables, so a relaxed load sees them. Fast paths that
+        // do not need the metadata pay nothing, because such a load can be left out.
+        let metadata = self.place.load(Relaxed).wrapping_sub((grain + 1) * size_of::<Slab>());
         // SAFETY: the section has memory, so its metadata ends at the address that was loaded, in descending order from
         // there. `add` exposed its provenance, and the caller promises that the grain is in the table.
         unsafe { &*with_exposed_provenance::<Slab>(metadata) }
