@@ -153,7 +153,7 @@
 //!
 //! # Stack
 //!
-//! The deepest calls are those for ranges: they take 1.6 KiB of stack besides the kernel's own callbacks. A request for
+//! The deepest calls are those for ranges: they take 1.3 KiB of stack besides the kernel's own callbacks. A request for
 //! an object takes 1.2 KiB if its cache gets a new slab, and less than 0.5 KiB if a free object is cached. A request
 //! for pages takes 0.8 KiB. The checks of debug builds add half as much again (`cargo xtask boot` prints the numbers).
 //! Requests of an interrupt handler come on top of those that it interrupts.

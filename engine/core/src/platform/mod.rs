@@ -25,9 +25,9 @@
 //!
 //! *Unused rules are removed at compile time.* The policy, the number of nodes and the checks of caches can be
 //! constants of the platform. The engine reads them through functions that the compiler evaluates, such as
-//! `SlabAllocator::path`, which selects the path of a cache's objects. The goal was 64 KiB of code for a kernel with a
-//! slab and 30 KiB without one; both kernels are larger (`cargo xtask weigh`). A quarter of the code is code that is
-//! inlined in several places, which `opt-level = "s"` avoids. The rest is functions that occur once.
+//! `SlabAllocator::path`, which selects the path of a cache's objects. Code off the fast paths exists once, in
+//! functions that are never inlined. `cargo xtask weigh` prints the size of a kernel, and fails if its code and
+//! read-only data exceed 102 KB.
 //!
 //! *A panic in a callback or in the probe leaves the engine usable.* Locks are released, background tasks that were
 //! being driven become awake, and isolated pageblocks get their types back. Frames that the interrupted call had
