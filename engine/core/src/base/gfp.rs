@@ -176,4 +176,17 @@ mod tests {
             [Some(U), Some(M), Some(R), None, Some(U), Some(U)]
         );
     }
+
+    #[test]
+    fn table_of_targets_matches_migratetype_and_highest_zone() {
+        for bits in 0..0x20_u32 {
+            for higher in
+                (5..32).map(|bit| 1 << bit).chain([0, !0x1f, Gfp::KERNEL.bits(), Gfp::TRANSHUGE.bits() & !0x1f])
+            {
+                let gfp = Gfp::from_bits_retain(bits | higher);
+                let expected = gfp.migratetype().zip(gfp.highest_zone());
+                assert_eq!(gfp.migratetype_and_zone(), expected, "{:#x}", gfp.bits());
+            }
+        }
+    }
 }
