@@ -1,6 +1,7 @@
 //! Calls between CPUs: CPUs that wait for each other, CPUs that do not answer, and implementations that break the
 //! contract of `Cpu`.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -99,6 +100,39 @@ fn clock_ends_the_wait_for_an_unresponsive_cpu() {
         Some(TIME.fetch_add(100, Relaxed))
     }
     lose(boot_with::<FourCpus>(32, Hooks { time, ..Hooks::default() }));
+}
+
+thread_local! {
+    /// Number of calls of a coarse clock, and number of calls after which it advances.
+    static CLOCK_CALLS: Cell<u64> = const { Cell::new(0) };
+    static CLOCK_PERIOD: Cell<u64> = const { Cell::new(1) };
+}
+
+/// Returns the time of a clock that advances once per `CLOCK_PERIOD`, by a quarter of the limit of a call.
+fn coarse_time<V: Variant>() -> u64 {
+    CLOCK_CALLS.get() / CLOCK_PERIOD.get() * (V::CALL_NANOS_MAX / 4)
+}
+
+/// Waits for CPU 1, which does not answer, by a coarse clock that advances after `period` calls.
+fn wait_by_coarse_clock<V: Variant>(period: u64) {
+    let time = || {
+        CLOCK_CALLS.set(CLOCK_CALLS.get() + 1);
+        Some(coarse_time::<V>())
+    };
+    let kernel = boot_with::<V>(32, Hooks { time, ..Hooks::default() });
+    as_other(|| _ = touch::<V>());
+    CLOCK_PERIOD.set(period);
+    CLOCK_CALLS.set(0);
+    assert_eq!(CpuLocal::fence(kernel.slab().unwrap().local(), CpuId(1)), FenceOutcome::Unanswered);
+    assert!(coarse_time::<V>() > V::CALL_NANOS_MAX, "the wait ended after {} calls of the clock", CLOCK_CALLS.get());
+}
+
+/// The limit of rounds does not end a wait early if the clock advances from time to time.
+#[test]
+fn coarse_clock_does_not_end_a_wait_early() {
+    const { assert!(Impatient::CALL_ROUNDS_MAX > 40, "the clock must advance before the limit of rounds") };
+    wait_by_coarse_clock::<Impatient>(40);
+    wait_by_coarse_clock::<FourCpus>(1000);
 }
 
 /// After a CPU was given up, no other CPU waits for it again. A caller with interrupts off never waits for any CPU.
@@ -242,14 +276,14 @@ fn enabled_interrupts_under_a_lock_panic() {
 
 thread_local! {
     /// Request of a non-maskable interrupt, which occurs at the next check of the interrupt state.
-    static NMI: std::cell::Cell<Option<fn()>> = const { std::cell::Cell::new(None) };
+    static NMI: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
 #[test]
 #[cfg(debug_assertions)]
 fn nmi_allocation_in_a_section_panics() {
     thread_local! {
-        static LOOKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+        static LOOKS: Cell<u32> = const { Cell::new(0) };
     }
     /// Counts checks while interrupts are off. Returns whether this is the second one, at the end of a section.
     fn is_in_section() -> bool {
@@ -269,7 +303,7 @@ fn nmi_allocation_in_a_section_panics() {
     touch::<OneCpu>();
     LOOKS.set(0);
     NMI.set(Some(|| _ = <Machine>::kernel().kmalloc(64, Gfp::ATOMIC)));
-    let noticed = catch_unwind(AssertUnwindSafe(|| kernel.kmalloc(64, Gfp::KERNEL).is_ok())).unwrap_err();
-    let said = noticed.downcast_ref::<&str>().map(|said| (*said).to_owned());
-    assert!(said.is_some_and(|said| said.contains("a section was interrupted")));
+    let panic = catch_unwind(AssertUnwindSafe(|| kernel.kmalloc(64, Gfp::KERNEL).is_ok())).unwrap_err();
+    let message = panic.downcast_ref::<&str>();
+    assert!(message.is_some_and(|message| message.contains("a section was interrupted")));
 }

@@ -242,9 +242,9 @@ fn holes_have_no_metadata() {
     }
     assert!(far > 10_000 && objects.len() - far > 20_000, "{far} of {} objects are above the hole", objects.len());
     for hole in [64 * MIB, 2048 * MIB, 4095 * MIB, 4200 * MIB] {
-        let stranger = NonNull::new(objects[0].as_ptr().wrapping_add(hole as usize)).unwrap();
+        let foreign = NonNull::new(objects[0].as_ptr().wrapping_add(hole as usize)).unwrap();
         // SAFETY: no object is at the address, so the free is refused.
-        assert!(unsafe { kernel.kfree(stranger) }.is_err(), "an address in a hole was freed");
+        assert!(unsafe { kernel.kfree(foreign) }.is_err(), "an address in a hole was freed");
     }
     let mut most = 0;
     slab.usage(|_, usage| most = most.max(usage.active));

@@ -48,7 +48,7 @@ fn refuse_everything<V: Variant>() {
     // SAFETY: every address is either refused, because no object or block starts there or it belongs to another cache,
     // or is an object of this test that is freed once.
     unsafe {
-        for (stranger, bugs) in [
+        for (foreign, bugs) in [
             (elsewhere, &[FOREIGN][..]),
             (page.as_ptr(), &[FOREIGN]),
             (large.add(4096), &[FOREIGN]),
@@ -56,11 +56,11 @@ fn refuse_everything<V: Variant>() {
             (object.add(8), &[INTERIOR]),
             (object.add(1), &[INTERIOR]),
         ] {
-            kernel.kfree(stranger).unwrap_err();
-            let bug = expect_report(stranger.as_ptr());
+            kernel.kfree(foreign).unwrap_err();
+            let bug = expect_report(foreign.as_ptr());
             assert!(bugs.contains(&bug.as_str()), "{bug}");
-            Heap::<Machine<V>>::new().dealloc(stranger.as_ptr(), Layout::new::<u64>());
-            expect_report(stranger.as_ptr());
+            Heap::<Machine<V>>::new().dealloc(foreign.as_ptr(), Layout::new::<u64>());
+            expect_report(foreign.as_ptr());
         }
         // Frees that a cache refuses.
         let [cache, other] = ["one", "other"].map(|name| slab.create(&CacheConfig::new(name, 200)).unwrap());
@@ -132,9 +132,9 @@ fn double_frees_are_reported_on_detection() {
         heap.dealloc(vast, range);
         heap.dealloc(vast, range);
         assert_eq!(expect_report(vast), TWICE);
-        for stranger in [vast.wrapping_add(8), core::ptr::dangling_mut(), (&raw mut REPORTED_STATIC).cast()] {
-            heap.dealloc(stranger, range);
-            assert_eq!(expect_report(stranger), FOREIGN);
+        for foreign in [vast.wrapping_add(8), core::ptr::dangling_mut(), (&raw mut REPORTED_STATIC).cast()] {
+            heap.dealloc(foreign, range);
+            assert_eq!(expect_report(foreign), FOREIGN);
         }
     }
 }
