@@ -8,6 +8,7 @@
 use std::alloc::{Layout, alloc};
 use std::any::Any;
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -22,12 +23,16 @@ use freehold::policy::Policy;
 use freehold::slab::SlabCensus;
 
 pub(crate) use crate::kernel::hooks::Hooks;
-pub(crate) use crate::kernel::variants::{Equipped, FourCpus, Impatient, ImpatientOwner, OneCpu, PagesAlone, Variant};
+pub(crate) use crate::kernel::variants::{
+    BitmapSlab, Equipped, FourCpus, Impatient, ImpatientOwner, LargePages, OneCpu, PagesAlone, Variant,
+};
 
 /// One MiB.
 pub(crate) const MIB: u64 = 1 << 20;
 /// Most CPUs that a machine has.
 const CPUS_MAX: usize = 4;
+/// Largest number of objects that [`fill_with_objects`] allocates.
+pub(crate) const OBJECTS_MAX: usize = 200_000;
 
 thread_local! {
     /// The CPU that this thread stands for.
@@ -135,6 +140,7 @@ unsafe impl<V: Variant> Cpu for Machine<V> {
     const POLICY: Policy = V::POLICY;
     const CACHES: u16 = V::CACHES;
     const SLAB_DEBUG: bool = V::SLAB_DEBUG;
+    const PAGE_SIZE: u32 = V::PAGE_SIZE;
     const CALL_ROUNDS_MAX: u64 = V::CALL_ROUNDS_MAX;
     const CALL_NANOS_MAX: u64 = V::CALL_NANOS_MAX;
 
@@ -255,6 +261,35 @@ pub(crate) fn audit<V: Variant>() -> (Census, SlabCensus) {
 /// Allocates single pages until there are none.
 pub(crate) fn take_all_pages<H: Cpu>(kernel: &'static Kernel<H>, gfp: Gfp) -> Vec<Pages<H>> {
     core::iter::from_fn(|| kernel.alloc_pages(gfp, Order::ZERO).ok()).collect()
+}
+
+/// Allocates objects of this size until memory is exhausted or their number is at its limit. Each object contains its
+/// own number.
+pub(crate) fn fill_with_objects<H: Cpu>(kernel: &'static Kernel<H>, size: usize) -> Vec<NonNull<u64>> {
+    let mut objects = Vec::new();
+    while objects.len() < OBJECTS_MAX
+        && let Ok(object) = kernel.kmalloc(size, Gfp::ATOMIC)
+    {
+        let object = object.cast::<u64>();
+        // SAFETY: the object was just allocated, has at least 8 bytes and is aligned to 8.
+        unsafe { object.write(objects.len() as u64) };
+        objects.push(object);
+    }
+    objects
+}
+
+/// Checks the contents of objects and frees them. Returns the number of objects that are at `limit` or above.
+pub(crate) fn free_objects<H: Cpu>(kernel: &'static Kernel<H>, objects: Vec<NonNull<u64>>, limit: u64) -> usize {
+    let mut above = 0;
+    for (number, object) in (0..).zip(objects) {
+        above += usize::from(kernel.virt_to_phys(object.as_ptr().cast()).unwrap() >= limit);
+        // SAFETY: `fill_with_objects` allocated and initialised the object, which is not used any more and freed once.
+        unsafe {
+            assert_eq!(object.read(), number, "two objects overlap");
+            kernel.kfree(object.cast()).unwrap();
+        }
+    }
+    above
 }
 
 /// Runs a CPU's work, and then answers calls as an idle CPU does, until `is_over`.

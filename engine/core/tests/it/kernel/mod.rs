@@ -5,6 +5,7 @@ mod boundary_values;
 mod callbacks;
 mod calls;
 mod concurrent;
+mod configurations;
 mod effects;
 pub(crate) mod false_callbacks;
 mod faulty_platform;

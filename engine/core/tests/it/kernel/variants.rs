@@ -4,6 +4,7 @@
 //! a [hook](super::hooks) instead.
 
 use freehold::policy::Policy;
+use freehold::policy::slab::{SlabChoices, SlabPolicy};
 use freehold::slab::cpu::CACHES_MAX;
 
 /// Constants of a [`Machine`](super::machine::Machine). The defaults are those of [`Cpu`](freehold::kernel::Cpu) and
@@ -13,6 +14,7 @@ pub(crate) trait Variant: 'static {
     const POLICY: Policy = Policy::FREEHOLD;
     const CACHES: u16 = CACHES_MAX as u16;
     const SLAB_DEBUG: bool = false;
+    const PAGE_SIZE: u32 = 4096;
     const MIGRATES: bool = false;
     const CALL_ROUNDS_MAX: u64 = 1 << 28;
     const CALL_NANOS_MAX: u64 = 10_000_000_000;
@@ -66,4 +68,21 @@ impl Variant for ImpatientOwner {
     const CPUS: u16 = 2;
     const POLICY: Policy = Policy::LINUX_6_12;
     const CALL_ROUNDS_MAX: u64 = 50;
+}
+
+/// A machine with pages of 16 KiB.
+pub(crate) struct LargePages;
+
+impl Variant for LargePages {
+    const CPUS: u16 = 1;
+    const PAGE_SIZE: u32 = 16 << 10;
+}
+
+/// A machine under `slab.objects=bitmap`.
+pub(crate) struct BitmapSlab;
+
+impl Variant for BitmapSlab {
+    const CPUS: u16 = 1;
+    const POLICY: Policy =
+        Policy { slab: SlabChoices { objects: SlabPolicy::Bitmap, ..Policy::FREEHOLD.slab }, ..Policy::FREEHOLD };
 }
