@@ -2,14 +2,17 @@
 //! its own locks while it calls the kernel, because a thread that waits for such a lock would not answer calls, unlike
 //! a CPU.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Barrier, Mutex};
 
 use freehold::base::{CpuId, Gfp, Order};
-use freehold::kernel::{Cpu, Pages};
+use freehold::kernel::{Boot, Cpu, Pages, Region};
 
-use crate::kernel::machine::{FourCpus, Machine, audit, boot, spawn_cpu, stand_for, touch};
+use crate::kernel::machine::{
+    FourCpus, Hooks, MIB, Machine, audit, boot, fill_with_objects, free_objects, init, install, spawn_cpu, stand_for,
+    take_all_pages, touch,
+};
 
 type Storm = Machine<FourCpus>;
 
@@ -116,4 +119,47 @@ fn retire() {
         unsafe { Storm::kernel().cpu_dead(CpuId(cpu)) };
     }
     touch::<FourCpus>();
+}
+
+/// Flags of a request that uses all reserves.
+const EMERGENCY: Gfp = Gfp::ATOMIC.union(Gfp::MEMALLOC);
+
+/// Number of machines whose CPUs race.
+const RACES: usize = if cfg!(miri) { 2 } else { 8 };
+
+/// Adds 64 MiB from `start` MiB on, once all CPUs have reached the barrier. Returns the number of free frames.
+fn add_half_of_section(start: u64, barrier: &Barrier) -> u32 {
+    barrier.wait();
+    // SAFETY: the memory of the machine covers this range, and nothing else uses it.
+    unsafe { Storm::kernel().add_memory(start * MIB..(start + 64) * MIB) }.unwrap()
+}
+
+/// Both calls find that the section of 128 MiB has no metadata, and each half holds a copy of the metadata.
+#[test]
+fn concurrent_add_memory_in_one_section() {
+    for _ in 0..RACES {
+        install::<FourCpus>(Hooks::default());
+        let boot = Boot { end_max: 256 * MIB, ..Boot::default() };
+        init::<FourCpus>(&[Region::usable(0, 8 * MIB)], 256, &boot).unwrap();
+        let kernel = Storm::kernel();
+        let at_boot = take_all_pages(kernel, EMERGENCY);
+        let barrier = &Barrier::new(2);
+        let free = std::thread::scope(|scope| {
+            let cpus = [(0, 128), (1, 192)]
+                .map(|(cpu, start)| spawn_cpu(scope, cpu, move || add_half_of_section(start, barrier)));
+            cpus.map(|cpu| cpu.join().unwrap())
+        });
+        assert!(free.iter().all(|free| (15_000..=16_384).contains(free)), "{free:?} of 16384 frames are free");
+        let before = audit::<FourCpus>();
+        let added = take_all_pages(kernel, EMERGENCY);
+        assert_eq!(added.len() as u32, free[0] + free[1], "all free frames can be allocated");
+        drop(added);
+        let objects = fill_with_objects(kernel, 32 << 10);
+        let count = objects.len();
+        let upper = free_objects(kernel, objects, 192 * MIB);
+        assert!(upper > 1900 && count - upper > 1900, "{upper} of {count} objects are in the upper half");
+        assert_eq!(audit::<FourCpus>(), before);
+        drop(at_boot);
+        audit::<FourCpus>();
+    }
 }
