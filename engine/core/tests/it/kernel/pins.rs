@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::kernel::{Boot, Cpu, Error, Kernel, Pages, Region};
-use freehold::page::ContigError;
+use freehold::page::{ContigError, PinError};
 use freehold::platform::{Migrated, Migration};
 
 use crate::kernel::machine::{
@@ -173,6 +173,29 @@ fn handle_made_during_a_migration_keeps_its_block() {
         before.allocated + 4,
         "exactly the target of the failed move must be lost"
     );
+}
+
+/// A kernel without [`MIGRATES`](freehold::kernel::Promises::MIGRATES) has not promised that `migrate` works.
+#[test]
+fn pin_longterm_without_migration_is_refused() {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    fn count(_: &Migration) -> Migrated {
+        CALLS.fetch_add(1, SeqCst);
+        Migrated::Moved
+    }
+    let kernel = boot_with::<OneCpu>(32, Hooks { migrate: count, ..Hooks::default() });
+    let mut block = kernel.alloc_pages(MOVABLE, Order::new(1)).unwrap();
+    block.as_uninit().fill(core::mem::MaybeUninit::new(0x55));
+    let before = audit::<OneCpu>().0;
+    let (pfn, order) = block.into_raw();
+    // SAFETY: nothing is freed or released through the reference, and `MIGRATES` is false, so the block does not move.
+    let result = unsafe { kernel.pages() }.unwrap().pin_longterm(pfn, order, MOVABLE);
+    assert_eq!((CALLS.load(SeqCst), result), (0, Err(PinError::Refused)));
+    // SAFETY: `into_raw` returned this block once, no handle was made since, and the block was not moved.
+    let mut block = unsafe { Pages::<Machine>::from_raw(pfn, order) };
+    // SAFETY: every byte was initialised above.
+    assert!(block.as_uninit().iter().all(|byte| unsafe { byte.assume_init() } == 0x55));
+    assert_eq!(audit::<OneCpu>().0, before);
 }
 
 #[test]
