@@ -15,6 +15,7 @@ use crate::baremetal;
 use crate::command;
 use crate::error::{Error, on_file};
 use crate::stage::Outcome;
+use crate::workspace::root;
 
 const TARGET: &str = "x86_64-unknown-none";
 
@@ -28,6 +29,9 @@ const KERNELS: [(&str, &str); 4] = [
 
 /// Features of the kernel that [`By`] divides: the largest one with the default policy.
 const HEAP: &str = "heap";
+
+/// Page of the documentation that has the table of sizes.
+const PAGE: &str = "docs/kernel.md";
 
 /// Maximum bytes of code and read-only data of any of these kernels.
 const BYTES_MAX: u64 = 102_000;
@@ -92,29 +96,39 @@ impl Size {
 pub(crate) fn run(args: &Args) -> Result<(), Error> {
     match args.by {
         Some(By::Module) => inspect(if args.pages_alone { "" } else { HEAP }, "2", modules::print),
-        None => print_sizes(),
+        None => print_sizes().map(|_| ()),
     }
 }
 
-/// Runs [`print_sizes`] as a stage of the nightly run.
+/// Runs [`print_sizes`] as a stage of the nightly run, and compares the table with that of the documentation.
 ///
 /// # Errors
-/// Returns the errors of [`print_sizes`].
+/// Returns the errors of [`print_sizes`], or an error if the documentation has other sizes.
 pub(crate) fn nightly() -> Result<Outcome, Error> {
-    print_sizes().map(|()| Outcome::Passed)
+    let rows = print_sizes()?;
+    let path = root().join(PAGE);
+    let page = fs::read_to_string(&path).map_err(on_file("read", &path))?;
+    match rows.iter().all(|row| page.lines().any(|line| line == row)) {
+        true => Ok(Outcome::Passed),
+        false => Err(Error::Failed(format!("{PAGE} has other sizes; replace its table by the one above"))),
+    }
 }
 
-fn print_sizes() -> Result<(), Error> {
+/// Prints the table of sizes, and returns its rows.
+fn print_sizes() -> Result<Vec<String>, Error> {
     println!("| bytes | code, opt-level 2 | and read-only data | code, opt-level s | and read-only data |");
     println!("|---|---|---|---|---|");
+    let mut rows = Vec::new();
     for (name, features) in KERNELS {
         let fast = inspect(features, "2", Size::measure)?;
         let small = inspect(features, "s", Size::measure)?;
-        println!("| {name} | {} | {} | {} | {} |", fast.code, fast.sum(), small.code, small.sum());
+        let row = format!("| {name} | {} | {} | {} | {} |", fast.code, fast.sum(), small.code, small.sum());
+        println!("{row}");
+        rows.push(row);
         expect_small(fast)?;
         expect_small(small)?;
     }
-    Ok(())
+    Ok(rows)
 }
 
 /// Returns an error if a kernel is larger than the maximum.

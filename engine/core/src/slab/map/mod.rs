@@ -341,14 +341,38 @@ impl<'m> SlabMap<'m> {
 
 #[cfg(all(test, not(loom)))]
 pub(super) mod tests {
+    extern crate std;
+
     use core::ptr::NonNull;
 
     use super::*;
+    use crate::base::CpuId;
+    use crate::base::lock::SoloLock;
     use crate::platform::NoProbe;
     use crate::platform::host::Solo;
+    use crate::policy::Policy;
 
     /// A platform whose memory has no holes.
     type NoHoles = Solo<NoProbe>;
+
+    /// A platform whose memory has holes.
+    struct Holes;
+
+    impl Platform for Holes {
+        type Lock = SoloLock;
+        type Probe = NoProbe;
+
+        const POLICY: Option<Policy> = Some(Policy::FREEHOLD);
+        const SPARSEMEM: bool = true;
+
+        fn probe(&self) -> &NoProbe {
+            &NoProbe
+        }
+
+        fn cpu(&self) -> CpuId {
+            CpuId(0)
+        }
+    }
 
     /// Calls `run` with a map of eight frames that starts at frame `first`.
     pub(crate) fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
@@ -387,5 +411,54 @@ pub(super) mod tests {
                 assert!(!map.has(Pfn::new(pfn), Order::new(order)), "{pfn}, {order}");
             }
         });
+    }
+
+    /// Frames of the last section in [`section_has_tables_only_if_it_was_added`].
+    const LAST: u32 = Order::MAX.pages();
+
+    /// The first of two sections is a hole, and the second is shorter than a whole one.
+    #[test]
+    fn section_has_tables_only_if_it_was_added() {
+        for page_size in [4096, 16384] {
+            let first = Pfn::new(Order::MAX.pages() + 6);
+            let end = Pfn::new(Order::MAX.pages() + (1 << SECTION_ORDER) + LAST);
+            let geometry = Geometry::new(first, end, Order::new(9));
+            let base = NonNull::without_provenance(((7_usize << 30) | (first.index() * page_size)).try_into().unwrap());
+            let memory = Memory { first, base, pages: end.raw() - first.raw(), caches: 0 };
+            let (nowhere, sections) = ([Slab::unused()], [const { SlabSection::absent() }; 2]);
+            let map = SlabMap::new(&memory, page_size as u32, &[], &nowhere).with_sections(geometry, &sections);
+            let mut storage = std::vec![core::mem::MaybeUninit::uninit(); map.layout_of(0..2).size()];
+            let after = Carver::new(&mut storage[..]);
+            check_sections(map, geometry, after);
+        }
+    }
+
+    fn check_sections<'m>(map: SlabMap<'m>, geometry: Geometry, mut storage: Carver<'m>) {
+        let Range { start, end } = geometry.frames();
+        let (border, last) = (Pfn::new(end.raw() - LAST), Pfn::new(end.raw() - 1));
+        map.add_sections(1..2, &mut storage).expect("the storage is as large as the layout");
+        let cache = CacheId::new(9);
+        map.set_kind(Pfn::new(end.raw() - 8), 8, cache);
+        for (pfn, kind) in
+            [(border, Some(NONE)), (last, Some(cache)), (start, None), (Pfn::new(border.raw() - 1), None)]
+        {
+            let address = map.address(pfn);
+            assert_eq!(map.kind_at::<Holes>(address), kind, "{pfn:?}");
+            assert_eq!((map.kind(pfn), map.pfn(address)), (kind.unwrap_or(NONE), Some(pfn)));
+            assert_eq!(map.has(pfn, Order::ZERO), kind.is_some(), "{pfn:?}");
+        }
+        let past = map.address(last) + (map.address(last) - map.address(Pfn::new(last.raw() - 1)));
+        assert_eq!((map.kind_at::<Holes>(past), map.kind_at::<Holes>(map.address(start) - 1)), (None, None));
+        assert!(map.has(border, Order::MAX) && !map.has(last, Order::new(1)));
+        for pfn in [border, Pfn::new(border.raw() + 1), last] {
+            // SAFETY: the section of the frame has memory, and a frame begins at a multiple of a grain.
+            let by_address = unsafe { map.slab_at::<Holes>(map.slab_address(pfn)) };
+            assert!(core::ptr::eq(map.slab(pfn), by_address), "{pfn:?}");
+            by_address.next.store(pfn.raw(), Relaxed);
+        }
+        assert_eq!(map.slab(border).next.load(Relaxed), border.raw(), "two pages share their metadata");
+        assert!(map.present_before(end).eq([border..end]));
+        assert!(map.slabs_of_cache(cache, Order::new(3)).eq([Pfn::new(end.raw() - 8)]));
+        assert_eq!(map.layout_of(1..2).size(), 0, "a section that is present needs no storage");
     }
 }
