@@ -21,6 +21,15 @@
 //! Per-CPU lists are linked from their first block on. An array of the newest fifteen blocks in front of the links was
 //! built and removed again. It saved a tenth of the instructions of an allocation and its free, and no time, and each
 //! merging drain had to link the whole array first.
+//!
+//! Four other changes were built, measured and removed again:
+//!
+//! - A ring of 64 single pages in front of the links, whose older half is linked when the ring is full. Pairs of
+//!   allocation and free, and frees in order, became slower. Frees in random order did not change.
+//! - Sorting the blocks of a drain by frame number, 256 at a time, before they are merged. Frees became slower, in order
+//!   and at random, since few pages of a drain are adjacent.
+//! - Looking up the zone, the type and the lists of a free before its atomic step instead of after it. No change.
+//! - A prefetch of the links at the start of a free. No change beyond noise.
 
 mod drain;
 mod locked;
