@@ -37,9 +37,10 @@ pub struct Boot<'a> {
     pub direct_map: usize,
     /// Ranges of memory in use, in bytes: the kernel image, its boot stack, the memory map. They stay Reserved.
     pub reserved: &'a [Range<u64>],
-    /// End address of memory that may be [added](Kernel::add_memory) later, in bytes; 0 for none. Costs 32 bytes per
-    /// section of 128 MiB, 24 without a slab. The metadata comes with the memory. Under `slab.objects=bitmap` the slab
-    /// has its metadata from the start: 33 bytes for each 4 KiB up to this address.
+    /// End address of memory that may be [added](Kernel::add_memory) later, in bytes; 0 for none. Each section of 128
+    /// MiB between the first usable frame and this address costs 32 bytes at boot, or 24 without a slab. The rest of
+    /// the metadata is placed in the memory itself when it is added. Under `slab.objects=bitmap` the slab has its
+    /// metadata from the start: 33 bytes for each 4 KiB up to this address.
     pub end_max: u64,
     /// End address of zone DMA, by default 16 MiB; a multiple of 4 MiB.
     pub dma_end: u64,
@@ -407,10 +408,10 @@ impl<H: Cpu> Kernel<H> {
     }
 
     /// Adds memory that was not present at boot, in whole pageblocks below [`Boot::end_max`], and returns the number of
-    /// frames that this makes free. The metadata of the range is placed at its start and takes 386 KiB for each new
-    /// section of 128 MiB, with pages of 4 KiB, and 1,056 KiB more if there is a slab, except under
-    /// `slab.objects=bitmap`. The memory can be removed by
-    /// [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays. linux:
+    /// frames that this makes free. Metadata is placed at the start of the range, or of each zone's part of it. The
+    /// first range in a section pays for the whole section: with pages of 4 KiB, 386 KiB for a section of 128 MiB, and
+    /// 1,056 KiB for the slab. Under `slab.objects=bitmap` the slab's part was paid at boot. The memory can be removed
+    /// by [`PageAllocator::offline`](crate::page::PageAllocator::offline), except for the metadata, which stays. linux:
     /// mm/memory_hotplug.c:add_memory, mhp_supports_memmap_on_memory
     ///
     /// # Errors

@@ -108,8 +108,8 @@ pub trait Promises {
     /// Returns the context and rights of the calling task. In an interrupt handler the context is
     /// [`Context::Hardirq`](crate::platform::Context::Hardirq), and the heap then requests memory without reclaim. The
     /// same holds for [`Context::SoftirqsOff`](crate::platform::Context::SoftirqsOff), in a task that has disabled
-    /// interrupts. Debug builds of a kernel with [`Cpu::irqs_disabled`] detect a handler that is not reported: once a
-    /// callback has found memory with interrupts on, the heap panics if it is called with interrupts off in
+    /// interrupts. Debug builds of a kernel with [`Cpu::irqs_disabled`] help to find a handler that is not reported. If
+    /// callbacks have found memory only with interrupts on, an allocation from the heap with interrupts off panics in
     /// [`Context::Task`](crate::platform::Context::Task). A task that frees memory for others, such as kswapd or a task
     /// that writes pages out, sets [`memalloc`](Task::memalloc): its requests use the emergency reserve and do not
     /// reclaim.

@@ -29,9 +29,9 @@ use crate::slab::ObjectError;
 /// context but [`Context::Task`], as reported by [`Promises::task`](super::Promises::task), requests do not reclaim,
 /// and requests of a size or alignment above the largest block fail. Debug builds panic if `task` reports
 /// [`Context::Task`] to a request with interrupts off, if callbacks have found memory only with interrupts on. As in
-/// all checks of debug builds, the panic must abort. `realloc` keeps the memory in place if it shrinks, or grows within
-/// its [`ksize`](crate::slab::SlabAllocator::ksize); it moves memory that shrinks from above the largest block to
-/// below.
+/// all checks of debug builds, the panic must abort. `realloc` moves memory that shrinks from above the largest block
+/// to that size or below. Otherwise it keeps memory in place if it shrinks or still fits its
+/// [`ksize`](crate::slab::SlabAllocator::ksize).
 ///
 /// A free is refused if the address does not belong to the heap or is detected as free. A refused free is reported to
 /// [`Promises::slab_error`](super::Promises::slab_error) and changes nothing. The [module](super#invalid-frees) lists
@@ -71,8 +71,8 @@ impl<H: Cpu> Heap<H> {
 }
 
 impl<H: Cpu> Heap<H> {
-    /// Panics if a request that may reclaim comes with interrupts off, in a kernel whose callbacks find memory. Panics
-    /// once until a callback finds memory again, so that the handler of the panic can allocate.
+    /// Panics if a request that may reclaim comes with interrupts off, in a kernel whose callbacks find memory. After a
+    /// panic the check is off until a callback finds memory again, so that the handler of the panic can allocate.
     ///
     /// Interrupts that are off do not prove that the caller is an interrupt handler: they are also off at boot, and
     /// under a spin lock of the kernel. They matter only if a callback runs there that otherwise runs with interrupts

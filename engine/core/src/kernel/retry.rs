@@ -1,7 +1,7 @@
 //! The second attempt of a request that found no memory, after idle objects and pages have been freed.
 //!
-//! Paths that are short in instructions call a function for it, which keeps nothing in registers for the first attempt.
-//! Larger paths loop, so that their code exists once.
+//! The fast paths of pages and `kmalloc` retry in a cold function, so that the first attempt need not save registers.
+//! Other paths retry in a loop, so that the attempt is compiled once.
 
 use core::ptr::NonNull;
 
@@ -25,14 +25,16 @@ impl<H: Cpu> Engine<H> {
         Retry { engine: self, gfp, is_used: false }
     }
 
-    /// Allocates a block for a request that has failed with this error, if idle memory could be freed for it.
+    /// Frees idle memory and repeats a request for a block that failed with this error. Returns the error if the
+    /// request is invalid or may not reclaim.
     #[cold]
     #[inline(never)]
     pub(super) fn alloc_pages_again(&self, gfp: Gfp, order: Order, error: AllocError) -> Result<Pfn, AllocError> {
         if self.free_idle(gfp, error.into()) { self.pages.alloc_pinned_pages(gfp, order) } else { Err(error) }
     }
 
-    /// Allocates an object for a request that has failed with this error, if idle memory could be freed for it.
+    /// Frees idle memory and repeats a request for an object that failed with this error. Returns the error if the
+    /// request is invalid or may not reclaim.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -41,14 +43,16 @@ impl<H: Cpu> Engine<H> {
         if self.free_idle(gfp, error.into()) { slab.kmalloc(size, gfp) } else { Err(error) }
     }
 
-    /// Returns whether some zone has this many pages. If not, a range of them is not free after any amount of work.
+    /// Returns whether some zone has this many pages. Otherwise no range of that length can ever be emptied.
     pub(super) fn has_zone_of(&self, pages: u32) -> bool {
         self.pages.zones().iter().any(|zone| zone.present() >= u64::from(pages))
     }
 
     /// Frees idle objects and pages for a request that failed. Returns `false` and frees nothing if the request is
-    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. With interrupts
-    /// off it waits for no CPU, because that CPU may be waiting for this one in a way that the engine does not know.
+    /// invalid, if the flags do not allow reclaim, or if the caller is inside a callback that reclaims. Otherwise
+    /// returns `true`, even if nothing was idle. If `irqs_disabled` reports that interrupts are off, this function does
+    /// not fence other CPUs. Another CPU may be spinning on a lock of the kernel that this CPU holds, and could not
+    /// answer.
     #[cold]
     #[inline(never)]
     fn free_idle(&self, gfp: Gfp, error: Error) -> bool {

@@ -3,8 +3,8 @@
 //! A platform consists of a few callbacks, called promises. The engine holds no lock while it calls
 //! [`Platform::reclaim`], [`Platform::migrate`], [`Platform::out_of_memory`], [`Platform::relax`] or
 //! [`Platform::slab_error`], so these may call the allocator. [`Platform::can_isolate`] is called for each block that
-//! compaction scans or a range is to be emptied of, [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] are
-//! called on any path; these must not call it.
+//! compaction or a range would move. [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] may be called with
+//! locks held. None of these three may call the allocator.
 //!
 //! The engine verifies results that it can check itself. It counts the pages that are freed through [`FreePages`], and
 //! after a migration checks the block that is left over. It reports a broken promise by name ([`Event::BrokenPromise`])
@@ -33,7 +33,7 @@
 //! being driven become awake, and isolated pageblocks get their types back. Frames that the interrupted call had
 //! claimed stay Claimed. They are lost, `check()` counts them, and no other call waits for them. Slabs and sheaves that
 //! the call held go to their node, a cache that was to be destroyed continues to exist, and objects that the call held
-//! stay in use. For this reason no event is reported while a block is in no state.
+//! stay in use. Because a probe may panic, the engine reports events only while every block has a valid state.
 
 pub mod probe;
 pub mod report;

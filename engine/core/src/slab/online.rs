@@ -13,7 +13,7 @@ use crate::platform::Platform;
 
 impl<'s, P: Platform, C: CpuLocal> SlabAllocator<'s, '_, P, C> {
     /// Returns the layout of the storage that [`online`](Self::online) needs for these frames: 33 bytes for each 4 KiB
-    /// of the sections that have no storage yet. Empty without [`SPARSEMEM`](Platform::SPARSEMEM).
+    /// of the sections that have no storage yet. Empty if the map has no sections.
     pub(crate) fn online_layout(&self, frames: &Range<Pfn>) -> Layout {
         match has_sections::<P>() {
             true => self.map.layout_of(self.pages.map().geometry().sections_of(frames)),
@@ -21,9 +21,9 @@ impl<'s, P: Platform, C: CpuLocal> SlabAllocator<'s, '_, P, C> {
         }
     }
 
-    /// Makes slabs and blocks possible in these frames, on a platform with [`SPARSEMEM`](Platform::SPARSEMEM). Frames
-    /// without storage are never used for slabs. May be called while other CPUs use the allocator. Has no effect on
-    /// other platforms, which have storage for all frames. linux: mm/memory_hotplug.c:add_memory
+    /// Adds the tables for these frames, so that slabs can be placed in them. Frames without tables are never used for
+    /// slabs. May be called while other CPUs use the allocator. Does nothing if the map has one table for the whole
+    /// range. linux: mm/memory_hotplug.c:add_memory
     ///
     /// # Errors
     /// [`SlabError::Storage`] if the storage is smaller than [`online_layout`](Self::online_layout) requires.

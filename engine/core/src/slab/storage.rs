@@ -35,8 +35,8 @@ impl<'s, P: Platform, C> SlabAllocator<'s, '_, P, C> {
     /// Returns the size and alignment of the storage that [`new`](Self::new) needs for these numbers of pages, CPUs,
     /// nodes and caches.
     ///
-    /// The storage takes 33 bytes for each 4 KiB of memory. In a kernel these are outside of the storage, by section of
-    /// memory, and a section takes 8 bytes here. With 256 cache numbers
+    /// Without sections, the storage takes 33 bytes for each 4 KiB of memory. With sections, as in most kernels, it
+    /// takes 8 bytes for each section, whose tables are allocated when its memory comes online. With 256 cache numbers
     /// it also takes about 64 KiB for each node, and about 58 KiB in addition. Each CPU then takes 20 KiB to 36 KiB,
     /// depending on the size of a lock. Each cache number accounts for 64 or 128 bytes per CPU, and for about 400 bytes
     /// in total with one node.

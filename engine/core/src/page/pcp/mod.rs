@@ -5,14 +5,15 @@
 //! empty list is refilled from the zone (`refill`). A full list is drained from its tail (`drain`), and an idle list
 //! shrinks over time (`decay` in `drain`). A block on a list is not free from the zone's point of view.
 //!
-//! Under the policies that own pageblocks, a list takes large parts of pageblocks, and its CPU owns these pageblocks
-//! (`owned`). A freed page of an owned pageblock is returned to the owner's lists or stack (`remote_frees`). A
-//! pageblock that becomes whole there is given back as one block. These policies have lists for the orders between as
+//! Under the policies in which CPUs own pageblocks, a list takes large parts of pageblocks, and its CPU owns these
+//! pageblocks (`owned`). A freed page of an owned pageblock is returned to the owner's lists or stack (`remote_frees`).
+//! A pageblock that becomes whole there is given back as one block. These policies have lists for the orders between as
 //! well.
 //!
 //! Locking: everything in [`PcpLists`](super::PcpLists) is protected by the lists' own lock, of rank Pcp. A CPU only
-//! *tries* its lock, and if that fails uses the zone or its own stack. A drain from another CPU waits for the lock. The
-//! stack needs no lock. The lists themselves are in `percpu`, and `zone` provides the blocks.
+//! *tries* its own lock. If the lock is taken, the request uses the zone; under `pcp=owned-remote` a free may use the
+//! CPU's stack. A drain from another CPU waits for the lock. The stack needs no lock. The lists themselves are in
+//! `percpu`, and `zone` provides the blocks.
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, free_unref_page
 //!

@@ -5,8 +5,8 @@
 //! larger than 4 KiB have several bytes, so that fast paths need not know the page size.
 //!
 //! The bytes and the metadata are two tables over the whole range, or, on a platform whose memory has holes
-//! ([`Platform::SPARSEMEM`]), two for each [section](sections) that has memory. The tables of a whole range cost a free
-//! one load less.
+//! ([`Platform::SPARSEMEM`]), two for each [section](sections) that has memory. With tables over the whole range, a
+//! free needs one load less.
 
 use core::alloc::Layout;
 use core::ops::Range;
@@ -69,7 +69,7 @@ pub struct SlabMap<'m> {
 }
 
 impl<'m> SlabMap<'m> {
-    /// Creates the map of as many frames of `memory` as there is metadata for.
+    /// Creates the map. It covers the first frames of `memory`, one grain for each entry of `kinds`.
     pub(super) fn new(memory: &Memory, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
         let Memory { first, base, .. } = *memory;
         let (nowhere, slabs) = slabs.split_first().expect("there is one more slab than pages");
@@ -110,13 +110,14 @@ impl<'m> SlabMap<'m> {
         }
     }
 
-    /// Gives the sections of these frames their tables, from `storage`. Returns `None` if the storage is too small.
+    /// Adds tables, from `storage`, to those of these sections that have none. Returns `None` if the storage is too
+    /// small.
     pub(super) fn add_sections(&self, sections: Range<usize>, storage: &mut Carver<'m>) -> Option<()> {
         let mut absent = sections.filter(|&index| !self.sections[index].is_present());
         absent.try_for_each(|index| self.sections[index].add(self.grains_in(index).len(), storage))
     }
 
-    /// Returns the layout of the tables of those of these sections that have no memory.
+    /// Returns the layout of the tables that these sections still lack.
     pub(super) fn layout_of(&self, sections: Range<usize>) -> Layout {
         let absent = sections.filter(|&index| !self.sections[index].is_present());
         sections::layout_of(absent.map(|index| self.grains_in(index).len()))
@@ -241,8 +242,8 @@ impl<'m> SlabMap<'m> {
     }
 
     /// Returns the first frames of the blocks of an order whose first page has the byte of a cache, for walks over all
-    /// slabs of the cache. Without a lock, a block may be discarded at once. Costs a look at each block of that order
-    /// in memory of the range.
+    /// slabs of the cache. Unless the caller holds a lock, a slab that is returned may already have been freed. Reads
+    /// the byte of every block of that order in memory of the range.
     pub(super) fn slabs_of_cache(&self, cache: CacheId, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
         self.slabs_of_cache_before(self.frames().end, cache, order)
     }

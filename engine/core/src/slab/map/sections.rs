@@ -22,13 +22,14 @@ use crate::platform::Platform;
 use crate::policy::slab::SlabPolicy;
 use crate::slab::slab::Slab;
 
-/// Returns whether the tables of slabs are those of sections. Under `bitmap`, a CPU's slot has the address of a slab's
-/// metadata, and the object is computed from it, which needs one table.
+/// Returns whether the metadata of slabs is stored by section of memory. Under `bitmap`, a CPU's slot has the address
+/// of a slab's metadata, and the object is computed from it, which needs one table.
 pub(crate) const fn has_sections<P: Platform>() -> bool {
     P::SPARSEMEM && matches!(P::POLICY, Some(policy) if !matches!(policy.slab.objects, SlabPolicy::Bitmap))
 }
 
-/// The place of a section's tables: the address of its first byte, or 0 if the section has no memory.
+/// Address of the border between a section's two tables, which is the first entry of its table of bytes. It is 0 if the
+/// section has no tables.
 #[derive(Debug)]
 pub(in crate::slab) struct SlabSection<'m> {
     place: AtomicUsize,
@@ -42,7 +43,7 @@ impl<'m> SlabSection<'m> {
         SlabSection { place: AtomicUsize::new(0), tables: PhantomData }
     }
 
-    /// Returns the layout of the tables of a section of this many grains.
+    /// Appends the tables of a section of this many grains to a plan. Returns `None` if the size overflows.
     fn plan(plan: Plan, grains: usize) -> Option<Plan> {
         plan.array::<Slab>(grains)?.array::<AtomicU8>(grains)
     }
@@ -85,7 +86,8 @@ impl<'m> SlabSection<'m> {
     /// Returns the metadata of a grain.
     ///
     /// # Safety
-    /// The caller has found that the section has memory, or owns memory in it; otherwise as for [`kind`](Self::kind).
+    /// The section has tables: the caller has checked this, or owns memory in the section. The grain is below the
+    /// section's number of grains.
     #[inline(always)]
     pub(super) unsafe fn slab(&self, grain: usize) -> &'m Slab {
         // The caller has synchronized with the call that added the tables, so a relaxed load sees them. Fast paths that
