@@ -36,7 +36,8 @@
 //!
 //! ```text
 //! ram       a memory map in any order: which frames are usable
-//! boot      carves the metadata, brings frames online zone by zone, releases the free ones; also adds memory later
+//! boot      carves the metadata, brings frames online zone by zone, releases the free ones
+//! hotplug   adds memory later
 //! calls     cross-CPU calls: a CPU waits for another's sections, and answers calls while it waits
 //! lock      a spin lock that answers calls while it spins; `section`: a few instructions that nothing interrupts
 //! heap      Rust's global allocator; `cache` objects, `pages` blocks, `contig` ranges and CMA: owned, freed on drop
@@ -92,6 +93,7 @@ mod contig;
 mod cpu;
 mod error;
 mod heap;
+mod hotplug;
 mod lock;
 mod pages;
 mod platform;

@@ -26,7 +26,7 @@ pub struct TablePlaces {
     /// Table of kinds: one byte for each 4 KiB. Entries of memory that was never handed out are read, since a program
     /// may pass any address, but not written.
     pub kinds: usize,
-    /// Table of slabs, behind that of kinds: one entry of [`Slab::SIZE`](slab::Slab::SIZE) bytes that stands for no
+    /// Table of slabs, behind that of kinds: one entry of [`Slab::SIZE`] bytes that stands for no
     /// slab, and then one for each 4 KiB. Entries of memory that was never handed out are not accessed.
     pub slabs: usize,
 }
